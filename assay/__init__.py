@@ -1,0 +1,23 @@
+"""assay: a workbench for attention. Importing it is light: no framework is loaded.
+
+    records = assay.load_records("results/quickstart/20261115T021048Z-1f3a")
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay.records.run import load_records
+
+__version__ = "0.1.0"
+__all__ = ["load_records"]
+
+# public name -> the module that holds it, imported when the name is first used
+_HOMES = {"load_records": "assay.records.run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,1 @@
+"""Mechanisms, one file each, all called the same way."""

@@ -1,0 +1,1 @@
+"""Instruments: how a call is made, timed, limited and judged."""

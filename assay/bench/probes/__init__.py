@@ -1,0 +1,3 @@
+"""What can be measured about one call; one file each."""
+
+CONTRACT = ("measure",)

@@ -1,0 +1,220 @@
+"""The one discovery rule: a folder's files are its names.
+
+A package folder is a plugin folder when its `__init__.py` holds a literal CONTRACT, the functions
+that each of its files must define. Everything here reads source text, so listing imports nothing;
+`load` is the only function that runs a plugin.
+"""
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from assay.errors import BadInput
+
+PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One file of a plugin folder, as its text describes it."""
+
+    kind: str
+    name: str
+    path: Path
+    doc: str = ""
+    literals: Mapping[str, Any] = field(default_factory=dict)
+    functions: frozenset[str] = frozenset()
+    problem: str | None = None  # why the text cannot be used; None when it can
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Names of the importable packages it needs, its framework first."""
+        framework = self.literals.get("FRAMEWORK")
+        needed = (framework,) if framework else ()
+        return needed + tuple(self.literals.get("REQUIRES", ()))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those of `requires` that are not installed here."""
+        return tuple(name for name in self.requires if not installed(name))
+
+    @property
+    def summary(self) -> str:
+        """The first line of its docstring."""
+        return self.doc.strip().partition("\n")[0]
+
+
+def installed(package: str) -> bool:
+    """Whether `package` can be found, without importing it."""
+    return importlib.util.find_spec(package.partition(".")[0]) is not None
+
+
+@cache
+def kinds() -> dict[str, Plugin]:
+    """Every plugin folder of the package by its name, described by its `__init__.py`."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("__init__.py")):
+        folder = _describe(path, kind="kind", name=path.parent.name, defaults={})
+        if "CONTRACT" in folder.literals:
+            found[folder.name] = folder
+    return found
+
+
+def kind_named(kind: str) -> Plugin:
+    """The plugin folder called `kind`."""
+    if kind not in kinds():
+        raise BadInput(f"there is no kind of plugin called {kind!r}; there are {', '.join(kinds())}")
+    return kinds()[kind]
+
+
+def listing(kind: str, folders: Sequence[Path] = ()) -> dict[str, Plugin]:
+    """All plugins of a kind by name: the package's own, then those in the user's folders.
+
+    A user's folder holds files directly, whose kind is told by the functions they define, or
+    sub-folders named for a kind. A name that is already taken is refused.
+    """
+    own = kind_named(kind)
+    found = {plugin.name: plugin for plugin in _in_folder(own.path.parent, own)}
+    for folder in folders:
+        for plugin in _in_user_folder(Path(folder), own):
+            if plugin.name in found:
+                raise BadInput(
+                    f"{plugin.path} is called like {found[plugin.name].path}; "
+                    f"names are unique within {kind}: rename one of the two files"
+                )
+            found[plugin.name] = plugin
+    return found
+
+
+def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
+    """The plugin called `name`, or the one in the file that `name` is the path of."""
+    name = name.removeprefix(f"{kind}/")
+    if name.endswith(".py"):
+        return _from_file(Path(name), kind_named(kind))
+    there = listing(kind, folders)
+    if name not in there:
+        raise BadInput(
+            f"there is no {kind} plugin called {name!r}; there are {', '.join(there)}. "
+            "A file is named by its path (ending in .py), a folder of your own by --plugins DIR"
+        )
+    return there[name]
+
+
+def load(plugin: Plugin) -> ModuleType:
+    """Import a plugin and make sure that it keeps its kind's contract."""
+    if plugin.problem:
+        raise BadInput(f"{plugin.path}: {plugin.problem}")
+    absent = set(kind_named(plugin.kind).literals["CONTRACT"]) - plugin.functions
+    if absent:
+        raise BadInput(
+            f"{plugin.path} defines no function {', '.join(sorted(absent))}; "
+            f"a file in {plugin.kind} must: see docs/plugins.md"
+        )
+    try:
+        return _import(plugin.path)
+    except Exception as error:
+        raise BadInput(
+            f"{plugin.path} fails on import: {type(error).__name__}: {error}"
+        ) from error
+
+
+def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
+    """The user's plugin folders as absolute paths; one that is not a folder is refused."""
+    resolved = tuple(Path(folder).resolve() for folder in folders)
+    for folder in resolved:
+        if not folder.is_dir():
+            raise BadInput(f"--plugins {folder} is not a folder; give the folder that holds your files")
+    return resolved
+
+
+def _in_folder(folder: Path, kind: Plugin) -> list[Plugin]:
+    """A plugin for each `<name>.py` and each `<name>/__init__.py`, described, not imported."""
+    files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    packages = list(folder.glob("*/__init__.py"))
+    named = {path.stem: path for path in files} | {path.parent.name: path for path in packages}
+    return [
+        _describe(path, kind=kind.name, name=name, defaults=_folder_defaults(kind))
+        for name, path in sorted(named.items())
+        if not name.startswith("_")
+    ]
+
+
+def _in_user_folder(folder: Path, kind: Plugin) -> list[Plugin]:
+    contract = set(kind.literals["CONTRACT"])
+    told_by_function = [plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions]
+    return told_by_function + _in_folder(folder / kind.name, kind)
+
+
+def _from_file(path: Path, kind: Plugin) -> Plugin:
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}; give the path of a Python file, or a plugin's name")
+    return _describe(
+        path.resolve(), kind=kind.name, name=path.stem, defaults=_folder_defaults(kind)
+    )
+
+
+def _folder_defaults(kind: Plugin) -> dict[str, Any]:
+    return {name: value for name, value in kind.literals.items() if name != "CONTRACT"}
+
+
+def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) -> Plugin:
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (SyntaxError, UnicodeDecodeError) as error:
+        problem = f"cannot be read as Python: {error}"
+        return Plugin(kind=kind, name=name, path=path, problem=problem)
+    return Plugin(
+        kind=kind,
+        name=name,
+        path=path,
+        doc=ast.get_docstring(tree) or "",
+        literals={**defaults, **_literals(tree)},
+        functions=frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef)),
+    )
+
+
+def _literals(tree: ast.Module) -> dict[str, Any]:
+    """Module-level constants in capitals whose value is a plain literal."""
+    found = {}
+    for node in tree.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        if node.targets[0].id.isupper():
+            try:
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+            except ValueError:
+                continue  # computed, so not readable without importing
+    return found
+
+
+def module_name(path: Path) -> str:
+    """The dotted name a file of the package is imported by."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _import(path: Path) -> ModuleType:
+    if path.is_relative_to(PACKAGE):
+        return importlib.import_module(module_name(path))
+    # A user's file finds its neighbours, as it would when run as a script.
+    folder = str(path.parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    name = f"assay_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -1,0 +1,1 @@
+"""The only thing that crosses from measuring to telling."""

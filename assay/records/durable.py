@@ -1,0 +1,77 @@
+"""Files that are either wholly there or not at all, and folders only one process may use."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from assay.errors import BadInput
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` by `content`, durably: readers see the old file or the new one."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with explained(path):
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            sync_folder(path.parent)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> Path:
+    """Create `path` and its parents; an existing folder is fine."""
+    with explained(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn the disk's errors about `path` into sentences that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        advice = {
+            errno.ENOSPC: "the disk is full; free some space and resume: nothing written is lost",
+            errno.EDQUOT: "the quota is used up; free some space and resume",
+            errno.EROFS: "the disk is read-only; give a writable folder with --out DIR",
+            errno.EACCES: "permission is denied; give a writable folder with --out DIR",
+            errno.EPERM: "permission is denied; give a writable folder with --out DIR",
+            errno.ENOTDIR: "a part of this path is a file, not a folder",
+            errno.EEXIST: "a file of that name is in the way",
+        }.get(error.errno or 0, error.strerror or str(error))
+        raise BadInput(f"cannot write {path}: {advice}") from error
+
+
+@contextmanager
+def only_process(path: Path) -> Iterator[bool]:
+    """Hold an exclusive lock on the file `path`; yields False where another process holds it.
+
+    The kernel drops the lock when its holder ends, however it ends.
+    """
+    with explained(path), open(path, "a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n".encode())
+        file.flush()
+        yield True

@@ -1,0 +1,186 @@
+"""The append-only JSONL that everything told is made from.
+
+Records are appended in batches. A batch is one write and one fsync under a lock, and its last
+record says how many records it has, so a batch is wholly in the log or not at all: after a kill,
+what follows the last complete batch is set aside in `<name>.torn` before anything is appended.
+Two processes may append to one log; a full disk leaves it as it was.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import BadInput
+from assay.records.durable import explained, sync_folder
+from assay.records.schema import SCHEMA, Record
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Record)
+# Quotes inside a JSON string are escaped, so these bytes only ever stand for the key.
+_CLOSING_KEY = b'"closes":'
+_BLOCK_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The complete batches of a log, and how many bytes after them belong to none."""
+
+    records: list[Record]
+    torn_bytes: int
+
+
+class Log:
+    """A log opened for appending."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.set_aside_bytes = 0
+        self._sequence = 0
+        self._settled_bytes = -1
+        with explained(path):
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            sync_folder(path.parent)
+        with self._locked():
+            self._settle()
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Write `records` as one batch and return when it is durable."""
+        if not records:
+            return
+        with self._locked():
+            self._settle()
+            content = self._numbered_lines(records)
+            start = self._settled_bytes
+            with explained(self.path):
+                try:
+                    _write_all(self._descriptor, content)
+                    os.fsync(self._descriptor)
+                except OSError:
+                    os.ftruncate(self._descriptor, start)
+                    raise
+            self._settled_bytes = start + len(content)
+            self._sequence += len(records)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+    def _numbered_lines(self, records: Sequence[Record]) -> bytes:
+        replace = msgspec.structs.replace
+        numbered = [
+            replace(record, sequence=self._sequence + index)
+            for index, record in enumerate(records, start=1)
+        ]
+        numbered[-1] = replace(numbered[-1], closes=len(numbered))
+        return _encoder.encode_lines(numbered)
+
+    def _settle(self) -> None:
+        """Learn where the log ends; set aside what a killed writer left behind."""
+        size = os.fstat(self._descriptor).st_size
+        if size == self._settled_bytes:
+            return
+        end, last = _last_closing_line(self._descriptor, size)
+        if end < size:
+            self._set_aside(end, size)
+        self._sequence = _decode(last, self.path).sequence if last else 0
+        self._settled_bytes = end
+
+    def _set_aside(self, start: int, end: int) -> None:
+        torn = self.path.with_name(self.path.name + ".torn")
+        with explained(torn), open(torn, "ab") as file:
+            file.write(os.pread(self._descriptor, end - start, start) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.ftruncate(self._descriptor, start)
+        os.fsync(self._descriptor)
+        self.set_aside_bytes += end - start
+
+
+def read(path: Path) -> Reading:
+    """All complete batches of the log at `path`, which is left as it is."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    end = complete_bytes(path)
+    records: list[Record] = []
+    batch_start = 0
+    for number, line in enumerate(content[:end].splitlines(), start=1):
+        records.append(_decode(line, path, number))
+        if records[-1].closes:
+            _check_batch(len(records) - batch_start, records[-1].closes, path, number)
+            batch_start = len(records)
+    return Reading(records=records, torn_bytes=len(content) - end)
+
+
+def complete_bytes(path: Path) -> int:
+    """How many bytes of the log belong to complete batches."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return _last_closing_line(descriptor, os.fstat(descriptor).st_size)[0]
+    finally:
+        os.close(descriptor)
+
+
+def _last_closing_line(descriptor: int, size: int) -> tuple[int, bytes]:
+    """The offset after the last line that closes a batch, and that line; (0, b"") without one."""
+    tail, start = b"", size
+    while True:
+        newline = tail.rfind(b"\n")
+        while newline >= 0:
+            previous = tail.rfind(b"\n", 0, newline)
+            line = tail[previous + 1 : newline]
+            if (previous >= 0 or start == 0) and _CLOSING_KEY in line:
+                return start + newline + 1, line
+            newline = previous
+        if start == 0:
+            return 0, b""
+        step = min(max(_BLOCK_BYTES, len(tail)), start)
+        start -= step
+        tail = os.pread(descriptor, step, start) + tail
+
+
+def _decode(line: bytes, path: Path, number: int | None = None) -> Record:
+    where = f"{path}:{number}" if number else f"{path}, last record"
+    try:
+        record = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{where}: not a record ({error}). The log was changed from outside: restore it, or "
+            "move this run's folder away and run the study again"
+        ) from error
+    if record.schema != SCHEMA:
+        raise BadInput(f"{where}: schema {record.schema}, this assay reads {SCHEMA}")
+    return record
+
+
+def _check_batch(found: int, promised: int, path: Path, number: int) -> None:
+    if found != promised:
+        raise BadInput(
+            f"{path}:{number}: this line closes a batch of {promised} records, {found} are here. "
+            "Lines were lost or added from outside: restore the log, or run the study again"
+        )
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]

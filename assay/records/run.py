@@ -1,0 +1,152 @@
+"""A run's folder: where its parts lie, and how they are read.
+
+    <results>/<study>/<run_id>/run.json
+                               stages/<stage>/{metrics.jsonl, DONE, stdout.log, stderr.log}
+                               report.html report.md figures/
+"""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from assay.errors import BadInput, CannotRunHere
+from assay.records import log
+from assay.records.durable import make_folder, only_process, write_atomically
+from assay.records.identity import current
+from assay.records.schema import SCHEMA, Record, Run
+
+RUN_FILE = "run.json"
+LOG_FILE = "metrics.jsonl"
+
+T = TypeVar("T")
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """`DONE`: how a stage ended. Written last; absent while anything is left to do."""
+
+    status: str  # ok or failed
+    reason: str | None
+    cells: dict[str, str]  # cell name -> fingerprint
+    counts: dict[str, int]  # cells by status
+    session: int
+    time: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFolder:
+    """The paths of one run."""
+
+    path: Path
+
+    @property
+    def run_file(self) -> Path:
+        return self.path / RUN_FILE
+
+    def stage(self, name: str) -> Path:
+        return self.path / "stages" / name
+
+    def log(self, stage: str) -> Path:
+        return self.stage(stage) / LOG_FILE
+
+    def done_file(self, stage: str) -> Path:
+        return self.stage(stage) / "DONE"
+
+    def logs(self) -> list[Path]:
+        return sorted(self.path.glob(f"stages/*/{LOG_FILE}"))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep every other process from running this run meanwhile."""
+        lock = self.path / "lock"
+        with only_process(lock) as mine:
+            if not mine:
+                holder = lock.read_text().strip() or "unknown"
+                raise CannotRunHere(
+                    f"{self.path} is being run by process {holder}; wait for it, stop it, or start "
+                    "a new run with `assay study run`"
+                )
+            yield
+
+
+def now() -> str:
+    """This moment as records write it: UTC, ISO 8601, milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def create(results: Path, study: str) -> RunFolder:
+    """A new, empty run folder; its name begins with the UTC time, so names sort by age."""
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    return RunFolder(path=make_folder(results / study / name))
+
+
+def save(folder: RunFolder, run: Run) -> None:
+    """Replace `run.json`."""
+    content = msgspec.json.format(msgspec.json.encode(run), indent=2)
+    write_atomically(folder.run_file, content + b"\n")
+
+
+def open_run(path: Path) -> tuple[RunFolder, Run]:
+    """The run in the folder `path`."""
+    folder = RunFolder(path=Path(path))
+    if not folder.run_file.is_file():
+        raise BadInput(
+            f"{path} is not the folder of a run: it holds no {RUN_FILE}. "
+            "Runs lie in results/<study>/<run_id>"
+        )
+    return folder, _decode(folder.run_file, Run)
+
+
+def runs_below(results: Path) -> list[RunFolder]:
+    """Every run in a results folder, by study and age; `results` may itself be a run."""
+    if (results / RUN_FILE).is_file():
+        return [RunFolder(path=results)]
+    if not results.is_dir():
+        raise BadInput(f"there is no results folder {results}; run a study first, or give --out DIR")
+    return [RunFolder(path=file.parent) for file in sorted(results.glob(f"*/*/{RUN_FILE}"))]
+
+
+def read_done(folder: RunFolder, stage: str) -> Done | None:
+    """How a stage ended; None while it has not."""
+    file = folder.done_file(stage)
+    return _decode(file, Done) if file.is_file() else None
+
+
+def write_done(folder: RunFolder, stage: str, done: Done) -> None:
+    """Mark a stage as ended."""
+    content = msgspec.json.format(msgspec.json.encode(done), indent=2)
+    write_atomically(folder.done_file(stage), content + b"\n")
+
+
+def stage_records(folder: RunFolder, stage: str) -> list[Record]:
+    """Every record of a stage, all attempts; empty where it never ran."""
+    file = folder.log(stage)
+    return log.read(file).records if file.is_file() else []
+
+
+def load_records(path: str | Path) -> list[Record]:
+    """The records of a run, or of every run below a results folder: each cell's last attempt."""
+    return current(
+        [
+            record
+            for folder in runs_below(Path(path))
+            for file in folder.logs()
+            for record in log.read(file).records
+        ]
+    )
+
+
+def _decode(file: Path, kind: type[T]) -> T:
+    try:
+        value = msgspec.json.decode(file.read_bytes(), type=kind)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {file}: {error}") from error
+    schema = getattr(value, "schema", SCHEMA)
+    if schema != SCHEMA:
+        raise BadInput(f"{file} has schema {schema}; this assay reads {SCHEMA}")
+    return value

@@ -1,0 +1,114 @@
+"""What a record is: one measured or refused value, with all that is needed to trace it.
+
+An unknown value is None with a reason, never zero. Statistics are computed on reading.
+"""
+
+import math
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = 1
+
+Status = Literal["ok", "failed", "oom", "timeout", "unsupported", "skipped", "refused"]
+Level = Literal["kernel", "layer", "model", "serving"]
+
+# The last record of every cell. Its presence is what makes a cell finished.
+CELL_SECONDS = "cell_seconds"
+
+
+class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """What went in: the specification in words, and a hash of the very bytes."""
+
+    name: str
+    spec: dict[str, Any]
+    content: str | None  # None when the inputs were never made
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a probe says about one subject."""
+
+    metric: str
+    value: float | None
+    unit: str
+    subject: str = ""
+    samples: list[float] = []
+    status: Status = "ok"
+    reason: str | None = None
+    level: Level | None = None
+    source: str | None = None  # the instrument or formula behind the value
+    workload: WorkloadIdentity | None = None
+
+    def __post_init__(self) -> None:
+        if self.value is None and not self.reason:
+            raise ValueError(f"{self.metric} of {self.subject!r} has neither a value nor a reason")
+        if self.status != "ok" and not self.reason:
+            raise ValueError(f"{self.metric} of {self.subject!r} is {self.status} without a reason")
+        if not math.isfinite((self.value or 0.0) + math.fsum(self.samples)):
+            raise ValueError(
+                f"{self.metric} of {self.subject!r} is not finite (value {self.value}); "
+                "report it as failed, with value None and the reason"
+            )
+
+
+class Record(Measurement, frozen=True, kw_only=True, omit_defaults=True):
+    """A measurement with its provenance: one line of `metrics.jsonl`."""
+
+    schema: int
+    run: str
+    session: int  # which start of the run made it; run.json holds that start's commit and versions
+    stage: str
+    cell: str  # the cell's name: stable while code and thresholds change
+    fingerprint: str  # covers the cell's options, thresholds and internal files
+    host: str
+    time: str  # UTC, ISO 8601
+    sequence: int = 0  # position in its log; given by the log
+    attempt: int = 1  # the highest attempt of a cell supersedes the others
+    closes: int = 0  # on the last record of a batch, how many records the batch has
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a run: resuming adds another and overwrites none."""
+
+    number: int
+    started: str
+    commit: str | None
+    dirty: bool | None
+    host: dict[str, Any]
+    command: list[str]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """`run.json`: the resolved config and the fixed keys that comparisons need.
+
+    A key that does not apply or is not known is null, and `reasons` says why.
+    """
+
+    schema: int
+    run: str
+    study: str
+    config: dict[str, str]
+    sessions: list[Session]
+    plugins: list[str]
+    reasons: dict[str, str]
+    budget: float | None = None
+    batch: list[int] | None = None
+    accumulation: int | None = None
+    devices: list[str] | None = None
+    compiled: bool | None = None
+    dtype: list[str] | None = None
+    dataset: str | None = None
+    eval_stream: str | None = None
+    seed: int | None = None
+    commit: str | None = None
+    dirty: bool | None = None
+    host: str | None = None
+    versions: dict[str, str] | None = None
+    tracker_project: str | None = None
+    tracker_run: str | None = None
+
+
+KEYS = (
+    "budget batch accumulation devices compiled dtype dataset eval_stream seed commit dirty host "
+    "versions tracker_project tracker_run"
+).split()

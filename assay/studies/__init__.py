@@ -1,0 +1,1 @@
+"""From a defconfig to records: settings, plan, execution."""

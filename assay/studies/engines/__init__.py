@@ -1,0 +1,3 @@
+"""Where cells run; one file each."""
+
+CONTRACT = ("run",)

@@ -1,0 +1,3 @@
+"""What `assay` can be told to do; one file for each verb."""
+
+CONTRACT = ("command",)

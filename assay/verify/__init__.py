@@ -1,0 +1,1 @@
+"""Published sentences and the records that hold them up."""

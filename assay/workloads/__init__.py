@@ -1,0 +1,1 @@
+"""What goes in: framework-neutral arrays with a content hash."""
