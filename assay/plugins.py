@@ -78,7 +78,8 @@ def listing(kind: str, folders: Sequence[Path] = ()) -> dict[str, Plugin]:
     """All plugins of a kind by name: the package's own, then those in the user's folders.
 
     A user's folder holds files directly, whose kind is told by the functions they define, or
-    sub-folders named for a kind. A name that is already taken is refused.
+    sub-folders named for a kind. `folders` may also hold single files, taken in the same way. A
+    name that is already taken is refused.
     """
     own = kind_named(kind)
     found = {plugin.name: plugin for plugin in _in_folder(own.path.parent, own)}
@@ -107,16 +108,22 @@ def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
     return there[name]
 
 
-def load(plugin: Plugin) -> ModuleType:
-    """Import a plugin and make sure that it keeps its kind's contract."""
+def check(plugin: Plugin) -> Plugin:
+    """Refuse a file that cannot be what its kind asks for, going by its text alone."""
     if plugin.problem:
-        raise BadInput(f"{plugin.path}: {plugin.problem}")
+        raise BadInput(f"{plugin.path} {plugin.problem}")
     absent = set(kind_named(plugin.kind).literals["CONTRACT"]) - plugin.functions
     if absent:
         raise BadInput(
             f"{plugin.path} defines no function {', '.join(sorted(absent))}; "
             f"a file in {plugin.kind} must: see docs/plugins.md"
         )
+    return plugin
+
+
+def load(plugin: Plugin) -> ModuleType:
+    """Import a plugin that passes `check`."""
+    check(plugin)
     try:
         return _import(plugin.path)
     except Exception as error:
@@ -126,10 +133,10 @@ def load(plugin: Plugin) -> ModuleType:
 
 
 def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """The user's plugin folders as absolute paths; one that is not a folder is refused."""
-    resolved = tuple(Path(folder).resolve() for folder in folders)
+    """The user's plugin folders as absolute paths; one that is not there is refused."""
+    resolved = tuple(dict.fromkeys(Path(folder).resolve() for folder in folders))
     for folder in resolved:
-        if not folder.is_dir():
+        if not folder.is_dir() and not (folder.is_file() and folder.suffix == ".py"):
             raise BadInput(f"--plugins {folder} is not a folder; give the folder that holds your files")
     return resolved
 
@@ -148,6 +155,9 @@ def _in_folder(folder: Path, kind: Plugin) -> list[Plugin]:
 
 def _in_user_folder(folder: Path, kind: Plugin) -> list[Plugin]:
     contract = set(kind.literals["CONTRACT"])
+    if folder.is_file():
+        plugin = _from_file(folder, kind)
+        return [plugin] if contract <= plugin.functions else []
     told_by_function = [plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions]
     return told_by_function + _in_folder(folder / kind.name, kind)
 

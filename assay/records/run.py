@@ -111,6 +111,14 @@ def runs_below(results: Path) -> list[RunFolder]:
     return [RunFolder(path=file.parent) for file in sorted(results.glob(f"*/*/{RUN_FILE}"))]
 
 
+def newest_run(results: Path) -> Path:
+    """The run that was started last below a results folder."""
+    found = runs_below(results)
+    if not found:
+        raise BadInput(f"there is no run below {results}; start one with `assay study run`")
+    return max((folder.path for folder in found), key=lambda path: path.name)
+
+
 def read_done(folder: RunFolder, stage: str) -> Done | None:
     """How a stage ended; None while it has not."""
     file = folder.done_file(stage)

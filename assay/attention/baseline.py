@@ -1,0 +1,68 @@
+"""Attention as plain low-precision code would do it: the yardstick for how much error is fair.
+
+Every operation's result is rounded to the workload's dtype; products accumulate in float32. An
+implementation may be off from the float64 reference by at most a small multiple of what this is
+off. It shares no code with any implementation, so that they cannot be wrong together.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from assay.attention.reference import Result, visible
+from assay.workloads.synthetic import rounded
+
+
+def attention(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    *,
+    causal: bool,
+    scale: float,
+    dtype: str,
+    grad_out: np.ndarray,
+) -> Result:
+    """As `reference.attention`, in `dtype` after every step; float32 arrays hold the values."""
+
+    def to_dtype(values: np.ndarray) -> np.ndarray:
+        return rounded(values.astype(np.float32), dtype)
+
+    group = q.shape[1] // k.shape[1]
+    keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    seen = visible(q.shape[2], k.shape[2], causal=causal)
+
+    scores = to_dtype(to_dtype(q @ keys.swapaxes(-1, -2)) * np.float32(scale))
+    scores = np.where(seen, scores, np.float32(-np.inf))
+    highest = scores.max(axis=-1, keepdims=True)
+    highest = np.where(np.isneginf(highest), np.float32(0), highest)
+    weights = np.exp(scores - highest)
+    total = weights.sum(axis=-1, keepdims=True)
+    probabilities = to_dtype(weights / np.where(total == 0, np.float32(1), total))
+    out = to_dtype(probabilities @ values)
+    with np.errstate(divide="ignore"):
+        lse = (highest + np.log(total))[..., 0]
+
+    grad_p = to_dtype(grad_out @ values.swapaxes(-1, -2))
+    # From the rounded output, as backward passes by recomputation do.
+    delta = (grad_out * out).sum(axis=-1, keepdims=True)
+    grad_s = to_dtype(probabilities * (grad_p - delta) * np.float32(scale))
+    return Result(
+        out=out,
+        lse=lse,
+        dq=to_dtype(grad_s @ keys),
+        dk=_sum_group(to_dtype(grad_s.swapaxes(-1, -2) @ q), group, to_dtype),
+        dv=_sum_group(to_dtype(probabilities.swapaxes(-1, -2) @ grad_out), group, to_dtype),
+    )
+
+
+def _sum_group(
+    per_query_head: np.ndarray, group: int, to_dtype: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """A kv head's gradient, one query head after another."""
+    batch, heads, length, dim = per_query_head.shape
+    parts = per_query_head.reshape(batch, heads // group, group, length, dim)
+    total = parts[:, :, 0]
+    for index in range(1, group):
+        total = to_dtype(total + parts[:, :, index])
+    return total

@@ -1,0 +1,74 @@
+"""Attention in NumPy float64 with analytic gradients: what every implementation is held against.
+
+B batch, H query heads, G kv heads, M queries, N keys, D head dimension. Query head h reads kv head
+h // (H // G). `causal` is aligned bottom-right: query i sees keys up to i + N - M. A query that
+may see no key gives zeros, LSE -inf and zero gradients.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Output, natural-log normaliser and, where a gradient was sent back, gradients."""
+
+    out: np.ndarray  # [B, H, M, D]
+    lse: np.ndarray  # [B, H, M]
+    dq: np.ndarray | None = None
+    dk: np.ndarray | None = None
+    dv: np.ndarray | None = None
+
+
+def attention(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    *,
+    causal: bool,
+    scale: float,
+    grad_out: np.ndarray | None = None,
+) -> Result:
+    """softmax(scale * q kᵀ + mask) v, and its gradients for `grad_out`."""
+    q, k, v = (np.asarray(array, dtype=np.float64) for array in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+
+    scores = scale * (q @ keys.swapaxes(-1, -2))  # [B, H, M, N]
+    scores[..., ~visible(*scores.shape[-2:], causal=causal)] = -np.inf
+    highest = scores.max(axis=-1, keepdims=True)
+    highest = np.where(np.isneginf(highest), 0.0, highest)  # a row that sees nothing
+    weights = np.exp(scores - highest)
+    total = weights.sum(axis=-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (highest + np.log(total))[..., 0]
+    probabilities = weights / np.where(total == 0.0, 1.0, total)
+    out = probabilities @ values
+    if grad_out is None:
+        return Result(out=out, lse=lse)
+
+    grad = np.asarray(grad_out, dtype=np.float64)
+    grad_p = grad @ values.swapaxes(-1, -2)
+    delta = (grad * out).sum(axis=-1, keepdims=True)
+    grad_s = probabilities * (grad_p - delta)
+    return Result(
+        out=out,
+        lse=lse,
+        dq=scale * (grad_s @ keys),
+        dk=_sum_group(scale * (grad_s.swapaxes(-1, -2) @ q), group),
+        dv=_sum_group(probabilities.swapaxes(-1, -2) @ grad, group),
+    )
+
+
+def visible(queries: int, keys: int, *, causal: bool) -> np.ndarray:
+    """Which keys each query may see, [M, N]."""
+    if not causal:
+        return np.ones((queries, keys), dtype=bool)
+    return np.arange(keys) <= np.arange(queries)[:, None] + (keys - queries)
+
+
+def _sum_group(per_query_head: np.ndarray, group: int) -> np.ndarray:
+    """[B, H, N, D] to [B, G, N, D]: a kv head gathers from all query heads that read it."""
+    batch, heads, length, dim = per_query_head.shape
+    return per_query_head.reshape(batch, heads // group, group, length, dim).sum(axis=2)

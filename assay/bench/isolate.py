@@ -1,0 +1,112 @@
+"""Runs a command in a process of its own, with limits on time and memory, and says how it ended.
+
+Memory is the resident size of the process, watched from outside: address-space limits would stop
+CUDA and XLA, which reserve far more than they use.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+_POLL_S = 0.02
+
+Ending = Literal["finished", "timeout", "oom", "crashed"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exit:
+    """How a process ended, and why in words where it did not finish by itself."""
+
+    ending: Ending
+    reason: str | None
+    elapsed_s: float
+
+
+def run(
+    command: Sequence[str],
+    *,
+    stdout: BinaryIO,
+    stderr: BinaryIO,
+    timeout_s: float,
+    memory_bytes: int,
+    environment: dict[str, str],
+) -> Exit:
+    """Run `command` to its end or to a limit. An interrupt of ours ends it too."""
+    start = time.monotonic()
+    kills_before = _kernel_oom_kills()
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment,
+        start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end the group
+    )
+    try:
+        stopped = _watch(process, start + timeout_s, memory_bytes)
+    finally:
+        _end_group(process)
+    elapsed_s = time.monotonic() - start
+    if stopped == "timeout":
+        reason = f"ran longer than {timeout_s:g} s (CELL_TIMEOUT_S)"
+        return Exit(ending="timeout", reason=reason, elapsed_s=elapsed_s)
+    if stopped == "oom":
+        reason = f"used more than {memory_bytes / 2**30:.1f} GiB of memory (CELL_MEMORY_PERCENT)"
+        return Exit(ending="oom", reason=reason, elapsed_s=elapsed_s)
+    ending, reason = _by_code(process.returncode, _kernel_oom_kills() > kills_before)
+    return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s)
+
+
+def _watch(process: subprocess.Popen, deadline: float, memory_bytes: int) -> Ending | None:
+    """Wait for the end; returns the limit that was passed, if one was."""
+    while True:
+        try:
+            process.wait(timeout=_POLL_S)
+            return None
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > deadline:
+                return "timeout"
+            if _resident_bytes(process.pid) > memory_bytes:
+                return "oom"
+
+
+def _end_group(process: subprocess.Popen) -> None:
+    """Leave nothing of the process behind, its own children included."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass  # every member has ended by itself
+    process.wait()
+
+
+def _by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | None]:
+    if code == 0:
+        return "finished", None
+    if code == -signal.SIGKILL and kernel_killed_something:
+        return "oom", "the kernel's out-of-memory killer ended the process"
+    if code < 0:
+        return "crashed", f"the process was ended by {signal.Signals(-code).name}"
+    return "crashed", f"the process ended with exit code {code}"
+
+
+def _resident_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 where it has just ended or the system does not say."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _kernel_oom_kills() -> int:
+    """How often the kernel has ended a process for want of memory since it started."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

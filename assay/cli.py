@@ -1,0 +1,66 @@
+"""The command line: finds the verbs in `assay/verbs`, and turns refusals into exit codes."""
+
+import signal
+import sys
+from typing import Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+from assay import plugins
+from assay.errors import BAD_INPUT, INTERNAL_ERROR, BadInput, CannotRunHere
+
+
+class Verbs(TyperGroup):
+    """A group whose commands are the files of the verbs folder, imported when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(plugins.listing("verbs"))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = plugins.listing("verbs").get(cmd_name)
+        if verb is None:
+            return None
+        command = typer.main.get_command(plugins.load(verb).command())
+        command.name = cmd_name
+        return command
+
+
+def _group() -> click.Command:
+    app = typer.Typer(
+        cls=Verbs,
+        no_args_is_help=True,
+        add_completion=False,
+        help="A workbench for attention: capture, run, measure, verify. "
+        "Exit codes: 0 holds, 1 measured and does not hold, 2 bad input, 3 cannot run here.",
+    )
+    app.callback()(lambda: None)
+    return typer.main.get_command(app)
+
+
+def main() -> None:
+    """Run `assay` with the arguments of this process."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        _group()(prog_name="assay")
+    except (BadInput, CannotRunHere) as error:
+        _refuse(error, error.exit_code)
+    except OSError as error:
+        _refuse(error, BAD_INPUT)
+    except Exception:
+        import traceback
+
+        traceback.print_exc()
+        print("assay: this is an error in assay itself; nothing recorded is lost", file=sys.stderr)
+        sys.exit(INTERNAL_ERROR)
+
+
+def _refuse(error: Exception, code: int) -> None:
+    print(f"assay: {error}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _interrupt(*_: Any) -> None:
+    """A polite request to end is the same as Ctrl-C."""
+    raise KeyboardInterrupt

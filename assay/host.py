@@ -1,0 +1,225 @@
+"""What this machine is: devices, versions, commit and cleanliness, and a stable fingerprint.
+
+Nothing here imports a framework. What cannot be found out is None, and `unknown` says why.
+"""
+
+import ast
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).parent.parent
+
+# Distributions whose version can move a number.
+_DISTRIBUTIONS = ("numpy", "torch", "triton", "jax", "jaxlib", "flax", "msgspec", "transformers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """Something that computes: `kind` is cpu, cuda or rocm."""
+
+    kind: str
+    index: int
+    name: str
+    memory_bytes: int | None
+    driver: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The name users and records call it by; ROCm devices answer to torch as cuda."""
+        return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """This machine and this checkout, as found now."""
+
+    devices: tuple[Device, ...]
+    cores: int
+    os: str
+    versions: dict[str, str]
+    commit: str | None
+    dirty: bool | None
+    unknown: dict[str, str]
+
+    @property
+    def fingerprint(self) -> str:
+        """The same on every start of the same hardware and driver; free of names and addresses."""
+        parts = [platform.machine(), self.cores]
+        parts += [(d.kind, d.name, d.driver) for d in self.devices]
+        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
+
+    @property
+    def accelerators(self) -> tuple[Device, ...]:
+        return tuple(device for device in self.devices if device.kind != "cpu")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data for run.json."""
+        return {"fingerprint": self.fingerprint, **asdict(self)}
+
+
+def inspect() -> Host:
+    """Look at this machine."""
+    unknown: dict[str, str] = {}
+    accelerators = (*_nvidia_devices(unknown), *_amd_devices(unknown))
+    commit, dirty = _git_state(unknown)
+    return Host(
+        devices=(_cpu(), *accelerators),
+        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        os=f"{platform.system()} {platform.release()}",
+        versions=versions(unknown),
+        commit=commit,
+        dirty=dirty,
+        unknown=unknown,
+    )
+
+
+def memory_bytes() -> int:
+    """Physical memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def versions(unknown: dict[str, str]) -> dict[str, str]:
+    """Versions of all that can move a number, read without importing any of it."""
+    found = {"python": platform.python_version()}
+    for name in _DISTRIBUTIONS:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            unknown[name] = "not installed"
+    built_for = _torch_build()
+    found |= {key: value for key, value in built_for.items() if value}
+    ptxas = _ptxas_version()
+    if ptxas:
+        found["ptxas"] = ptxas
+    else:
+        unknown["ptxas"] = "no ptxas beside triton or on the PATH"
+    return found
+
+
+def _cpu() -> Device:
+    return Device(kind="cpu", index=0, name=_cpu_name(), memory_bytes=memory_bytes())
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        match = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
+        if match:
+            return match.group(1)
+    return platform.processor() or platform.machine()
+
+
+def _nvidia_devices(unknown: dict[str, str]) -> list[Device]:
+    """NVIDIA devices through NVML."""
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        unknown["nvidia"] = "package nvidia-ml-py is not installed"
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        unknown["nvidia"] = f"NVML: {error}"
+        return []
+    try:
+        driver = _text(pynvml.nvmlSystemGetDriverVersion())
+        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
+        return [
+            Device(
+                kind="cuda",
+                index=index,
+                name=_text(pynvml.nvmlDeviceGetName(handle)),
+                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+                driver=driver,
+            )
+            for index, handle in enumerate(handles)
+        ]
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _amd_devices(unknown: dict[str, str]) -> list[Device]:
+    """AMD devices through amdsmi, which ROCm brings along."""
+    try:
+        import amdsmi
+    except ModuleNotFoundError:
+        unknown["amd"] = "package amdsmi is not installed (it comes with ROCm)"
+        return []
+    except (ImportError, OSError, KeyError) as error:
+        unknown["amd"] = f"amdsmi cannot be loaded: {error}"
+        return []
+    try:
+        amdsmi.amdsmi_init()
+    except amdsmi.AmdSmiException as error:
+        unknown["amd"] = f"amdsmi: {error}"
+        return []
+    try:
+        return [
+            Device(
+                kind="rocm",
+                index=index,
+                name=amdsmi.amdsmi_get_gpu_asic_info(handle)["market_name"],
+                memory_bytes=amdsmi.amdsmi_get_gpu_memory_total(
+                    handle, amdsmi.AmdSmiMemoryType.VRAM
+                ),
+                driver=amdsmi.amdsmi_get_gpu_driver_info(handle)["driver_version"],
+            )
+            for index, handle in enumerate(amdsmi.amdsmi_get_processor_handles())
+        ]
+    finally:
+        amdsmi.amdsmi_shut_down()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _torch_build() -> dict[str, str | None]:
+    """Which CUDA or ROCm the installed torch was built for, from its version file's text."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return {}
+    text = Path(spec.origin).with_name("version.py").read_text()
+    found: dict[str, str | None] = {}
+    for node in ast.parse(text).body:
+        target = node.target if isinstance(node, ast.AnnAssign) else None
+        if isinstance(target, ast.Name) and target.id in ("cuda", "hip") and node.value:
+            found[target.id] = ast.literal_eval(node.value)
+    return found
+
+
+def _ptxas_version() -> str | None:
+    spec = importlib.util.find_spec("triton")
+    bundled = Path(spec.origin).parent / "backends/nvidia/bin/ptxas" if spec and spec.origin else None
+    command = str(bundled) if bundled and bundled.is_file() else "ptxas"
+    match = re.search(r"V(\d[\d.]*)", _output([command, "--version"]) or "")
+    return match.group(1) if match else None
+
+
+def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
+    """The checkout's commit and whether anything in it differs from that commit."""
+    commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
+    status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
+    if commit is None or status is None:
+        unknown["commit"] = "this copy of assay is not a git checkout, or git is not installed"
+        return None, None
+    return commit.strip(), bool(status.strip())
+
+
+def _output(command: Sequence[str]) -> str | None:
+    """What a command prints; None where it is absent or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,214 @@
+"""SQL over the records of many runs, through DuckDB.
+
+Tables: `records` (each cell's last attempt), `attempts` (every record), `runs` (every run.json).
+The JSONL is canonical. A query reads it directly; `index` keeps a Parquet copy of each log beside
+the results, which is used while the log has not changed and may be deleted at any time.
+"""
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+
+from assay.errors import BadInput, CannotRunHere
+from assay.records import log
+from assay.records.durable import explained
+from assay.records.identity import digest
+from assay.records.run import runs_below
+from assay.records.schema import SCHEMA, Record, Run, WorkloadIdentity
+
+INDEX_FOLDER = ".index"
+
+_SQL_TYPES = {
+    str: "VARCHAR",
+    int: "BIGINT",
+    float: "DOUBLE",
+    bool: "BOOLEAN",
+    list[float]: "DOUBLE[]",
+    list[int]: "BIGINT[]",
+    list[str]: "VARCHAR[]",
+    WorkloadIdentity: "STRUCT(name VARCHAR, spec JSON, content VARCHAR)",
+}
+# Written only where a cell was run more than once; escaped quotes keep it out of any string.
+_RERUN_KEY = b'"attempt":'
+_SUPERSEDED = "attempt < max(attempt) OVER (PARTITION BY run, stage, cell)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The rows of a query, and what of the logs was left out."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    torn: dict[Path, int]  # bytes after a log's last complete batch
+
+
+class Records:
+    """The records of every run below a results folder, open for queries."""
+
+    def __init__(self, results: Path) -> None:
+        self._folders = runs_below(results)
+        if not self._folders:
+            raise BadInput(f"there is no run below {results}; run a study first, or give --out DIR")
+        self._index = results / INDEX_FOLDER
+        self._logs = [path for folder in self._folders for path in folder.logs()]
+
+    def query(self, sql: str) -> Answer:
+        """The answer to one SQL statement over `records`, `attempts` and `runs`."""
+        torn = {path: count for path in self._logs if (count := _torn_bytes(path))}
+        with _connected() as connection, ExitStack() as stack:
+            sources = [self._source(path, stack) for path in self._logs]
+            _define_views(connection, sources, [folder.run_file for folder in self._folders])
+            with self._explained():
+                found = connection.execute(sql)
+                columns = [column[0] for column in found.description or ()]
+                return Answer(columns=columns, rows=found.fetchall(), torn=torn)
+
+    def index(self) -> int:
+        """Copy every log that has changed into the index; returns how many there were."""
+        stale = [path for path in self._logs if not self._copy(path).is_file()]
+        with explained(self._index):
+            self._index.mkdir(exist_ok=True)
+            for path in stale:
+                self._write_copy(path)
+            for old in set(self._index.glob("*.parquet")) - {self._copy(path) for path in self._logs}:
+                old.unlink(missing_ok=True)
+        return len(stale)
+
+    def _copy(self, path: Path) -> Path:
+        """Where the copy of a log lies. Another state of the log has another name."""
+        state = path.stat()
+        version = [str(path.resolve()), state.st_size, state.st_mtime_ns, SCHEMA]
+        return self._index / f"{digest(version)}.parquet"
+
+    def _source(self, path: Path, stack: ExitStack) -> str:
+        """What to select from for one log: its copy where that is current, else its JSON."""
+        copy = self._copy(path)
+        if copy.is_file():
+            return f"SELECT * FROM read_parquet({_text(copy)})"
+        return _json_records(stack.enter_context(_complete(path)), reruns=_has_reruns(path))
+
+    def _write_copy(self, path: Path) -> None:
+        target = self._copy(path)
+        temporary = target.with_suffix(f".{os.getpid()}")
+        try:
+            with _connected() as connection, _complete(path) as whole, self._explained():
+                records = _json_records(whole, reruns=_has_reruns(path))
+                connection.execute(f"COPY ({records}) TO {_text(temporary)} (FORMAT parquet)")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """A damaged log is named with its line; any other error is the query's."""
+        import duckdb
+
+        try:
+            yield
+        except duckdb.Error as error:
+            for path in self._logs:
+                log.read(path)
+            raise BadInput(f"the query cannot be answered: {error}") from error
+
+
+def _define_views(connection: Any, sources: Sequence[str], run_files: Sequence[Path]) -> None:
+    empty = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in _columns(Record).items())}"
+    everything = " UNION ALL BY NAME ".join(sources) or f"{empty}, false AS superseded WHERE false"
+    connection.execute(f"CREATE VIEW every_record AS {everything}")
+    connection.execute("CREATE VIEW attempts AS SELECT * EXCLUDE (superseded) FROM every_record")
+    connection.execute(
+        "CREATE VIEW records AS "
+        "SELECT * EXCLUDE (superseded) FROM every_record WHERE NOT superseded"
+    )
+    files = ", ".join(_text(path) for path in run_files)
+    connection.execute(
+        f"CREATE VIEW runs AS SELECT * FROM read_json([{files}], format = 'unstructured', "
+        f"columns = {_column_list(Run)})"
+    )
+
+
+def _json_records(path: Path, *, reruns: bool) -> str:
+    """A SELECT of all records of a log, with left-out defaults filled in."""
+    defaults = {
+        field.name: field.default
+        for field in msgspec.structs.fields(Record)
+        if isinstance(field.default, str | int)
+    }
+    filled = ", ".join(
+        f"coalesce({name}, {_text(value)}) AS {name}" for name, value in defaults.items()
+    )
+    # A line that is JSON but no record must not pass as a row of nulls.
+    is_record = f"CASE WHEN schema = {SCHEMA} THEN true ELSE error('not a record') END"
+    rows = (
+        f"SELECT * REPLACE ({filled}) FROM read_json({_text(path)}, "
+        f"format = 'newline_delimited', columns = {_column_list(Record)}) WHERE {is_record}"
+    )
+    return f"SELECT *, {_SUPERSEDED if reruns else 'false'} AS superseded FROM ({rows})"
+
+
+def _columns(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The SQL type of each field; what SQL has no plain type for stays JSON."""
+    return {field.name: _sql_type(field.type) for field in msgspec.structs.fields(struct)}
+
+
+def _sql_type(kind: Any) -> str:
+    for candidate in (kind, *getattr(kind, "__args__", ())):
+        if isinstance(candidate, str):  # one of the words of a Literal
+            return "VARCHAR"
+        if candidate in _SQL_TYPES:
+            return _SQL_TYPES[candidate]
+        if getattr(candidate, "__origin__", None) is not None and kind is not candidate:
+            return _sql_type(candidate)
+    return "JSON"
+
+
+def _column_list(struct: type[msgspec.Struct]) -> str:
+    return "{" + ", ".join(f"{name}: '{kind}'" for name, kind in _columns(struct).items()) + "}"
+
+
+def _text(value: object) -> str:
+    """A value as SQL writes it."""
+    return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
+
+
+@contextmanager
+def _complete(path: Path) -> Iterator[Path]:
+    """A log without a torn tail: the file itself, or a copy of its complete part."""
+    if not _torn_bytes(path):
+        yield path
+        return
+    with TemporaryDirectory(prefix="assay-query-") as folder:
+        copy = Path(folder, path.name)
+        copy.write_bytes(path.read_bytes()[: log.complete_bytes(path)])
+        yield copy
+
+
+def _torn_bytes(path: Path) -> int:
+    return path.stat().st_size - log.complete_bytes(path)
+
+
+def _has_reruns(path: Path) -> bool:
+    if path.stat().st_size == 0:
+        return False
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(_RERUN_KEY) >= 0
+
+
+@contextmanager
+def _connected() -> Iterator[Any]:
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise CannotRunHere("queries need DuckDB: pip install 'assay[report]'") from error
+    connection = duckdb.connect(config={"preserve_insertion_order": "false"})
+    try:
+        yield connection
+    finally:
+        connection.close()

@@ -1,0 +1,113 @@
+"""What a chart shows, before any library draws it; the page and print draw the same one."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_MOST_TICKS = 9
+_CLOSEST_TICKS = 0.07  # as a share of the axis
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """Points of one subject; `variant` tells apart several series of the same subject.
+
+    `low` and `high` bound each y, or are empty. x is all numbers or all text.
+    """
+
+    subject: str
+    x: tuple[float, ...] | tuple[str, ...]
+    y: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    variant: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.x), len(self.y)} | {len(b) for b in (self.low, self.high) if b}
+        if len(lengths) > 1 or bool(self.low) != bool(self.high):
+            raise ValueError(
+                f"series {self.name!r} has {len(self.x)} x, {len(self.y)} y, {len(self.low)} low "
+                f"and {len(self.high)} high; give as many of each, or no low and high"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject}, {self.variant}" if self.variant else self.subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A chart; labels carry their unit in brackets, as in "latency (ms)".
+
+    Where x is text, the texts are listed down the side and y runs across. `limit` is a value of y
+    that is drawn as a line and called `limit_name`.
+    """
+
+    name: str  # also the name of its file; letters, digits, dots, dashes and underscores are kept
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+    limit: float | None = None
+    limit_name: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if self.log_y and min(self.y_values, default=1) <= 0:
+            raise ValueError(f"chart {self.name!r} has a y of zero or less on a logarithmic axis")
+
+    @property
+    def file_stem(self) -> str:
+        return re.sub(r"[^A-Za-z0-9._-]+", "_", self.name).strip("._") or "chart"
+
+    @property
+    def listed(self) -> bool:
+        """Whether x is text."""
+        return any(isinstance(x, str) for series in self.series for x in series.x)
+
+    @property
+    def x_values(self) -> list:
+        """The distinct x: numbers in order, texts as they came."""
+        found = dict.fromkeys(x for series in self.series for x in series.x)
+        return list(found) if self.listed else sorted(found)
+
+    @property
+    def y_values(self) -> list[float]:
+        """Every y and bound, and the limit."""
+        values = [v for s in self.series for v in (*s.y, *s.low, *s.high)]
+        return values if self.limit is None else [*values, self.limit]
+
+    @property
+    def notes(self) -> list[str]:
+        """Its own note and those of its series."""
+        return [
+            n for n in (self.note, *(f"{s.name}: {s.note}" for s in self.series if s.note)) if n
+        ]
+
+
+def log_ticks(values: Iterable[float]) -> list[float]:
+    """Round numbers (1, 2, 5 in each decade) that enclose positive `values`; decades if many."""
+    values = list(values)
+    first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    steps = [float(f"{m}e{e}") for e in range(first, last + 1) for m in (1, 2, 5)]
+    below = max(step for step in steps if step <= min(values))
+    above = min(step for step in steps if step >= max(values))
+    ticks = [step for step in steps if below <= step <= above]
+    if len(ticks) <= _MOST_TICKS:
+        return ticks
+    stride = math.ceil((last - first + 1) / _MOST_TICKS)
+    return [float(f"1e{e}") for e in range(first, last + stride, stride)]
+
+
+def spaced_ticks(values: Sequence[float]) -> list[float]:
+    """Those of some rising, positive values whose labels do not run into the one before."""
+    kept: list[float] = []
+    apart = math.log(values[-1] / values[0]) * _CLOSEST_TICKS if values else 0.0
+    for value in values:
+        if not kept or math.log(value / kept[-1]) >= apart:
+            kept.append(value)
+    return kept

@@ -1,0 +1,58 @@
+"""Error as a share of what the accuracy check allows, for output and gradients.
+
+One chart for each stage, dtype and mask; a point beyond the line at 1 is a failed check.
+"""
+
+from assay.records.schema import Record
+from assay.reports.chart import Chart, Series
+from assay.reports.facets import Facet, facets
+
+PREFIX = "error_over_budget_"
+_LARGEST_LINEAR = 3.0  # beyond it the points within budget could no longer be told apart
+
+
+def draw(records: list[Record]) -> list[Chart]:
+    """A chart for each facet that has an error relative to its budget."""
+    found = facets([r for r in records if r.metric.startswith(PREFIX) and r.value is not None])
+    return [_chart(facet) for facet in found]
+
+
+def _chart(facet: Facet) -> Chart:
+    logarithmic = max(record.value or 0.0 for record in facet.records) > _LARGEST_LINEAR
+    drawn = [record for record in facet.records if record.value or not logarithmic]
+    exact = len(facet.records) - len(drawn)
+    notes = [
+        facet.shared,
+        (
+            f"not drawn: {exact} errors of exactly zero, which a logarithmic axis has no place for"
+            if exact
+            else ""
+        ),
+    ]
+    return Chart(
+        name=f"accuracy_{facet.name}",
+        title=f"Error over budget: {facet.title}",
+        x_label="workload",
+        y_label="error over budget (ratio)",
+        log_y=logarithmic,
+        limit=1.0,
+        limit_name="budget",
+        series=_series(drawn, facet.short_names),
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def _series(records: list[Record], names: dict[str, str]) -> tuple[Series, ...]:
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        key = (record.subject, record.metric.removeprefix(PREFIX))
+        groups.setdefault(key, []).append(record)
+    return tuple(
+        Series(
+            subject=subject,
+            variant=tensor,
+            x=tuple(names[r.workload.name] for r in found if r.workload),
+            y=tuple(r.value for r in found if r.value is not None),
+        )
+        for (subject, tensor), found in groups.items()
+    )

@@ -1,0 +1,136 @@
+"""The report as one page that needs no network: style, script and plotly.js are inside it."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+
+from assay.reports.chart import Chart
+from assay.reports.interactive import plotly_script
+from assay.reports.numerals import DASH
+from assay.reports.report import Report
+from assay.reports.script import script
+from assay.reports.style import TONES
+from assay.reports.stylesheet import stylesheet
+from assay.reports.tables import Cell, Table
+
+_PLACES = ("workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key")
+
+
+def page(report: Report, *, figures: Mapping[str, str]) -> str:
+    """report.html; `figures` holds Plotly's JSON by the file stem of its chart."""
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(report.title)}: {escape(report.verdict)}</title>",
+            f"<style>{stylesheet()}</style></head><body>",
+            *_head(report),
+            *_outcomes(report),
+            '<section id="stages"><h2>Stages</h2>',
+            *table(report.stages, titled=False),
+            "</section>",
+            *_figures(report.charts, figures),
+            *_tables("results", "Results", report.results),
+            *_tables("paired", "Paired ratios", report.paired),
+            '<details id="provenance"><summary>Provenance</summary>',
+            *(line for found in report.provenance for line in table(found)),
+            "</details>",
+            f"<script>{plotly_script()}</script>" if figures else "",
+            f"<script>{script()}</script>",
+            "</body></html>\n",
+        )
+    )
+
+
+def table(found: Table, *, titled: bool = True) -> Iterator[str]:
+    """A table that sorts on its headers, with its note and the reasons its numbers refer to."""
+    rows, reasons = found.cells, found.reasons
+    numeric = [any(row[i].value is not None for row in rows) for i in range(len(found.columns))]
+    if titled:
+        yield f"<h3>{escape(found.title)}</h3>"
+    yield '<div class="scroll"><table><thead><tr>'
+    yield from (_header(*column) for column in zip(found.columns, numeric, strict=True))
+    yield "</tr></thead><tbody>"
+    for row in rows:
+        cells = zip(row, found.columns, numeric, strict=True)
+        yield f"<tr>{''.join(_cell(*each, reasons) for each in cells)}</tr>"
+    yield "</tbody></table></div>"
+    if found.note:
+        yield f'<p class="note">{escape(found.note)}</p>'
+    if reasons:
+        items = (f"<li>{index}. {escape(reason)}</li>" for reason, index in reasons.items())
+        yield f'<ul class="reasons">{"".join(items)}</ul>'
+
+
+def _head(report: Report) -> Iterator[str]:
+    yield f"<header><h1>{escape(report.title)}</h1>"
+    yield f'<p class="verdict {TONES[report.tone]}">{escape(report.verdict)}</p>'
+    yield f'<ul class="facts">{"".join(f"<li>{escape(f)}</li>" for f in report.facts)}</ul>'
+    if report.problems:
+        lines = "".join(f"<li>{escape(problem)}</li>" for problem in report.problems)
+        yield f'<ul class="problems">{lines}</ul>'
+    yield "</header>"
+
+
+def _outcomes(report: Report) -> Iterator[str]:
+    yield '<section id="outcomes"><h2>Failures and other outcomes</h2>'
+    if report.outcomes.rows:
+        yield from table(report.outcomes, titled=False)
+    else:
+        yield "<p>Every outcome on record is ok.</p>"
+    yield "</section>"
+
+
+def _figures(charts: Sequence[Chart], figures: Mapping[str, str]) -> Iterator[str]:
+    shown = [chart for chart in charts if chart.file_stem in figures]
+    if not shown:
+        return
+    yield '<section id="figures"><h2>Figures</h2><div class="figures">'
+    for chart in shown:
+        name = f"figure-{chart.file_stem}"
+        # "<" cannot end the script element when it is written as JSON's escape.
+        content = figures[chart.file_stem].replace("<", "\\u003c")
+        yield f"<figure><figcaption>{escape(chart.title)}</figcaption>"
+        label = f'role="img" aria-label="{escape(chart.title)}"'
+        yield f'<div class="chart" data-figure="{name}" {label}></div>'
+        yield f'<script type="application/json" id="{name}">{content}</script>'
+        yield from (f'<p class="note">{escape(note)}</p>' for note in chart.notes)
+        yield "</figure>"
+    yield "</div></section>"
+
+
+def _tables(name: str, heading: str, tables: Sequence[Table]) -> Iterator[str]:
+    if tables:
+        yield f'<section id="{name}"><h2>{heading}</h2>'
+        yield from (line for found in tables for line in table(found))
+        yield "</section>"
+
+
+def _header(column: str, numeric: bool) -> str:
+    name, unit = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", column, re.DOTALL).groups()
+    label = _breakable(name) + (f" <small>{escape(unit)}</small>" if unit else "")
+    kind = ' class="number"' if numeric else ""
+    return f'<th scope="col"{kind}><button type="button">{label}</button></th>'
+
+
+def _cell(cell: Cell, column: str, numeric: bool, reasons: Mapping[str, int]) -> str:
+    kinds = ["number"] if numeric else ["name"] if column in _PLACES else []
+    kinds += [TONES[cell.tone]] if cell.tone in TONES else []
+    attributes = f' class="{" ".join(kinds)}"' if kinds else ""
+    if cell.value is not None:
+        attributes += f' data-value="{cell.value!r}"'
+    if cell.text == DASH:
+        attributes += ' data-absent="1"'
+    if cell.hint:
+        attributes += f' title="{escape(cell.hint)}"'
+    text = _breakable(cell.text)
+    if cell.needs_reason:
+        text += f"<sup>{reasons[cell.hint]}</sup>"
+    detail = f" <small>{escape(cell.detail)}</small>" if cell.detail else ""
+    return f"<td{attributes}>{text}{detail}</td>"
+
+
+def _breakable(text: str) -> str:
+    """Escaped text whose long names may be broken after an underscore."""
+    return escape(text).replace("_", "_<wbr>")

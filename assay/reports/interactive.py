@@ -1,0 +1,143 @@
+"""Charts for the page, as Plotly data without a copy of plotly.js."""
+
+import math
+from html import escape
+from typing import Any
+
+from assay.reports import style
+from assay.reports.chart import Chart, Series, log_ticks, spaced_ticks
+from assay.reports.numerals import number, tick
+
+
+def figure_json(chart: Chart, colours: dict[str, str]) -> str:
+    """The chart as JSON for Plotly.newPlot, in the light page's colours."""
+    import plotly.graph_objects as go
+
+    looks = style.looks(chart, colours)
+    # Plotly reads a few HTML tags in text, so text from outside is escaped here as well.
+    traces = [_trace(go, chart, s, look) for s, look in zip(chart.series, looks, strict=True)]
+    figure = go.Figure(data=traces, layout=_layout(chart))
+    if chart.limit is not None:
+        _add_limit(figure, chart)
+    return figure.to_json()
+
+
+def plotly_script() -> str:
+    """The text of plotly.js."""
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def _trace(go: Any, chart: Chart, series: Series, look: style.Look) -> Any:
+    across, along = ("y", "x") if chart.listed else ("x", "y")
+    values = {across: [_escaped(x) for x in series.x], along: list(series.y)}
+    bounds = {}
+    if series.low:
+        above = [high - y for high, y in zip(series.high, series.y, strict=True)]
+        below = [y - low for low, y in zip(series.low, series.y, strict=True)]
+        bars = {"array": above, "arrayminus": below, "thickness": 1.2, "width": 3}
+        bounds = {f"error_{along}": {"type": "data", "symmetric": False, **bars}}
+    return go.Scatter(
+        **values,
+        **bounds,
+        name=escape(series.name),
+        mode="markers" if chart.listed else "lines+markers",
+        line={"color": look.colour, "width": style.LINE_WIDTH, "dash": look.dash[0]},
+        marker={"color": look.colour, "size": style.MARKER_PX, "symbol": look.marker[0]},
+        text=[_hover(series, i) for i in range(len(series.y))],
+        hovertemplate="%{text}<extra></extra>",
+        cliponaxis=False,
+    )
+
+
+def _hover(series: Series, index: int) -> str:
+    x = series.x[index]
+    place = escape(x) if isinstance(x, str) else number(x)
+    value = f"<b>{number(series.y[index])}</b>"
+    if series.low:
+        value += f" ({number(series.low[index])}–{number(series.high[index])})"
+    return f"{escape(series.name)}<br>{place}: {value}"
+
+
+def _layout(chart: Chart) -> dict[str, Any]:
+    height = style.CHART_HEIGHT_PX
+    x_axis, y_axis = _x_axis(chart), _y_axis(chart)
+    if chart.listed:
+        height = 150 + style.LISTED_ROW_PX * len(chart.x_values)
+        x_axis, y_axis = y_axis, x_axis
+    return {
+        "template": None,
+        "height": height,
+        "autosize": True,
+        "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": style.FONT, "size": style.CHART_FONT_PX, "color": style.LIGHT["ink"]},
+        "showlegend": True,
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        "hoverlabel": {"align": "left"},
+        "xaxis": x_axis,
+        "yaxis": y_axis,
+    }
+
+
+def _x_axis(chart: Chart) -> dict[str, Any]:
+    axis = _axis(chart.x_label)
+    if chart.listed:
+        order = [_escaped(x) for x in chart.x_values]
+        return axis | {
+            "title": {"text": ""},  # the listed texts say what they are
+            "categoryorder": "array",
+            "categoryarray": order,
+            "range": [len(order) - 0.2, -0.6],  # leaves room for the limit's name
+        }
+    if not chart.log_x:
+        return axis
+    ticks = spaced_ticks(chart.x_values)
+    return {**axis, "type": "log", "tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
+
+
+def _y_axis(chart: Chart) -> dict[str, Any]:
+    axis = _axis(chart.y_label)
+    if chart.listed and not chart.log_y:
+        low, high = min(0.0, *chart.y_values), max(0.0, *chart.y_values)
+        margin = 0.04 * (high - low or 1.0)  # so that points at either end keep clear of the labels
+        return {**axis, "range": [low - margin, high + margin]}
+    if not chart.log_y:
+        return {**axis, "rangemode": "tozero"}
+    ticks = log_ticks(chart.y_values)
+    return {**axis, "type": "log", "tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
+
+
+def _axis(label: str) -> dict[str, Any]:
+    return {
+        "title": {"text": escape(label), "standoff": 10, "font": {"size": style.CHART_FONT_PX}},
+        "automargin": True,
+        "gridcolor": style.LIGHT["line"],
+        "linecolor": style.LIGHT["line"],
+        "zeroline": False,
+        "showline": True,
+        "ticks": "",
+    }
+
+
+def _add_limit(figure: Any, chart: Chart) -> None:
+    """A line across the chart; Plotly wants the logarithm for a label's place, not for a line's."""
+    along, across = ("x", "y") if chart.listed else ("y", "x")
+    place = math.log10(chart.limit) if chart.log_y else chart.limit
+    line = {"color": style.LIGHT["limit"], "width": 1.5, "dash": "dash"}
+    ends = {f"{along}0": chart.limit, f"{along}1": chart.limit, f"{across}0": 0, f"{across}1": 1}
+    figure.add_shape(type="line", line=line, **ends, **{f"{across}ref": "paper"})
+    figure.add_annotation(
+        text=escape(chart.limit_name),
+        font={"color": style.LIGHT["limit"]},
+        showarrow=False,
+        xanchor="right" if chart.listed else "left",
+        yanchor="bottom",
+        **{along: place, across: 0, f"{across}ref": "paper"},
+    )
+
+
+def _escaped(x: float | str) -> float | str:
+    return escape(x) if isinstance(x, str) else x

@@ -1,0 +1,107 @@
+"""What a report says, before any format: its verdict and its parts in the order they are told."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.records.schema import CELL_SECONDS, Record
+from assay.reports.chart import Chart
+from assay.reports.contents import SEVERITY, UNFINISHED, UNREADABLE, Contents, Stage
+from assay.reports.paired import paired
+from assay.reports.provenance import commit_text, provenance
+from assay.reports.tables import Table, outcomes, results, stages
+
+# A stage may call these expected; in a stage that failed they are what failed.
+_FAILURES = ("failed", "oom", "timeout")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """Everything that is told of a run; what went wrong comes before what was measured."""
+
+    title: str
+    verdict: str
+    tone: str  # failed, unfinished or ok
+    facts: tuple[str, ...]
+    problems: tuple[str, ...]
+    outcomes: Table
+    stages: Table
+    charts: tuple[Chart, ...]
+    results: tuple[Table, ...]
+    paired: tuple[Table, ...]
+    provenance: tuple[Table, ...]
+
+
+def compose(
+    contents: Contents, *, charts: Sequence[Chart] = (), problems: Sequence[str] = ()
+) -> Report:
+    """The report of a run; `problems` are those that came up while drawing."""
+    records, names = contents.records, [stage.name for stage in contents.stages]
+    tone, verdict = judge(contents.stages)
+    return Report(
+        title=f"{contents.run.study}, run {contents.run.run}",
+        verdict=verdict,
+        tone=tone,
+        facts=tuple(_facts(contents)),
+        problems=(*contents.problems, *_mixed_hosts(contents), *problems),
+        outcomes=outcomes(records),
+        stages=stages(contents.stages),
+        charts=tuple(charts),
+        results=tuple(table for name in names if (table := results(name, records))),
+        paired=tuple(table for name in names if (table := paired(name, records))),
+        provenance=tuple(provenance(contents.run)),
+    )
+
+
+def judge(found: Sequence[Stage]) -> tuple[str, str]:
+    """The tone and the one line: holds, how many failed, unfinished, or nothing measured."""
+    failed = sum(_failures(stage) for stage in found)
+    unfinished = [stage.name for stage in found if stage.status == UNFINISHED]
+    waiting = f"unfinished: {', '.join(unfinished) or 'no stage has begun'}"
+    if failed:
+        return "failed", f"{failed:,} failed" + (f"; {waiting}" if unfinished else "")
+    if unfinished or not found:
+        return UNFINISHED, waiting
+    others = Counter(status for stage in found for status in _statuses(stage))
+    told = ", ".join(f"{others[s]:,} {s}" for s in SEVERITY[:-1] if others[s])
+    ended = f", with {told}" if told else ""
+    if not any(_measured(record) for stage in found for record in stage.records):
+        return UNFINISHED, f"nothing was measured{ended}"
+    return "ok", f"holds{ended}"
+
+
+def _failures(stage: Stage) -> int:
+    """How many outcomes of a stage failed: none unless it or one of its records did."""
+    statuses = _statuses(stage)
+    if stage.status not in ("failed", UNREADABLE) and "failed" not in statuses:
+        return 0
+    return max(1, sum(status in _FAILURES for status in statuses))
+
+
+def _measured(record: Record) -> bool:
+    return record.status == "ok" and record.metric != CELL_SECONDS
+
+
+def _statuses(stage: Stage) -> list[str]:
+    return [row[0].text for row in outcomes(stage.records).cells]
+
+
+def _facts(contents: Contents) -> list[str]:
+    run = contents.run
+    starts = len(run.sessions)
+    return [
+        f"commit {commit_text(run.commit, run.dirty)}",
+        f"host {run.host or '—'}",
+        f"started {run.sessions[0].started}" if run.sessions else "never started",
+        f"{starts:,} session{'' if starts == 1 else 's'}",
+        f"{len(contents.records):,} records",
+    ]
+
+
+def _mixed_hosts(contents: Contents) -> list[str]:
+    hosts = sorted({record.host for record in contents.records})
+    if len(hosts) < 2:
+        return []
+    return [
+        f"the records come from {len(hosts)} hosts, so they may not be compared: {', '.join(hosts)}"
+    ]

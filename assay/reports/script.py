@@ -1,0 +1,79 @@
+"""The page's script: draws the charts in the reader's colours and sorts tables on their headers."""
+
+import json
+
+from assay.reports import style
+
+_SCRIPT = """
+"use strict";
+const THEMES = __THEMES__;
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const charts = Array.from(document.querySelectorAll(".chart"));
+
+function painted(layout, theme) {
+  layout.font.color = theme.ink;
+  for (const axis of [layout.xaxis, layout.yaxis]) {
+    axis.gridcolor = theme.line;
+    axis.linecolor = theme.line;
+  }
+  for (const shape of layout.shapes || []) shape.line.color = theme.limit;
+  for (const label of layout.annotations || []) label.font.color = theme.limit;
+  layout.hoverlabel = {align: "left", bgcolor: theme.raised, bordercolor: theme.line,
+                       font: {color: theme.ink}};
+  return layout;
+}
+
+function paint(name) {
+  for (const chart of charts) {
+    const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
+    Plotly.react(chart, figure.data, painted(figure.layout, THEMES[name]),
+                 {responsive: true, displaylogo: false, displayModeBar: false});
+  }
+}
+
+const preferred = () => (dark.matches ? "dark" : "light");
+if (charts.length && window.Plotly) {
+  paint(preferred());
+  dark.addEventListener("change", () => paint(preferred()));
+  window.addEventListener("beforeprint", () => paint("light"));
+  window.addEventListener("afterprint", () => paint(preferred()));
+}
+
+function compared(a, b) {
+  const [x, y] = [a.dataset.value, b.dataset.value];
+  if (a.dataset.absent || b.dataset.absent) return null;
+  const numbers = x !== undefined && y !== undefined;
+  return numbers ? Number(x) - Number(y) : a.textContent.localeCompare(b.textContent);
+}
+
+function sort(header) {
+  const table = header.closest("table");
+  const index = Array.from(header.parentNode.children).indexOf(header);
+  const down = header.getAttribute("aria-sort") === "ascending";
+  for (const other of header.parentNode.children) other.removeAttribute("aria-sort");
+  header.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const body = table.tBodies[0];
+  const rows = Array.from(body.rows);
+  rows.sort((one, two) => {
+    const [a, b] = [one.cells[index], two.cells[index]];
+    const order = compared(a, b);
+    // What is unknown stays last in either direction.
+    if (order === null) return (a.dataset.absent ? 1 : 0) - (b.dataset.absent ? 1 : 0);
+    return down ? -order : order;
+  });
+  body.append(...rows);
+}
+
+for (const button of document.querySelectorAll("th button")) {
+  button.addEventListener("click", () => sort(button.closest("th")));
+}
+window.addEventListener("beforeprint", () => {
+  for (const part of document.querySelectorAll("details")) part.open = true;
+});
+"""
+
+
+def script() -> str:
+    """The script, with the two sets of colours it paints charts in."""
+    themes = json.dumps({"light": style.LIGHT, "dark": style.DARK})
+    return _SCRIPT.replace("__THEMES__", themes)

@@ -1,0 +1,99 @@
+"""One place for colours, fonts and sizes, shared by page, charts, print and terminal."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from assay.reports.chart import Chart
+
+# Okabe and Ito's colours, safe for colour-blind readers. Orange is darkened and grey stands for
+# yellow and sky blue, so that each keeps a contrast of 3:1 on the light and on the dark page.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A87400", "#7F7F7F")
+MARKERS = (("circle", "o"), ("square", "s"), ("diamond", "D"), ("triangle-up", "^"), ("x", "X"))
+DASHES = (("solid", "-"), ("dash", "--"), ("dot", ":"), ("dashdot", "-."))
+
+LIGHT = {
+    "page": "#ffffff",
+    "raised": "#f5f6f8",
+    "ink": "#1b1f24",
+    "quiet": "#59636e",
+    "line": "#d5d9de",
+    "failed": "#b3261e",
+    "warned": "#8a5300",
+    "ok": "#1a6e3c",
+    "limit": "#b3261e",
+}
+DARK = {
+    "page": "#14171a",
+    "raised": "#1d2125",
+    "ink": "#e4e7ea",
+    "quiet": "#9aa4ae",
+    "line": "#343a40",
+    "failed": "#ff8a80",
+    "warned": "#f0b45a",
+    "ok": "#72d196",
+    "limit": "#ff8a80",
+}
+# Which of the colours above a status is written in; the rest are quiet.
+TONES = {
+    "failed": "failed",
+    "unreadable": "failed",
+    "oom": "warned",
+    "timeout": "warned",
+    "unfinished": "warned",
+    "refused": "warned",
+    "ok": "ok",
+}
+TERMINAL_TONES = {
+    name: {"failed": "bold red", "warned": "yellow", "ok": "green"}[kind]
+    for name, kind in TONES.items()
+}
+
+FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif'
+CODE_FONT = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
+CHART_FONT_PX = 13
+CHART_HEIGHT_PX = 420
+LISTED_ROW_PX = 28
+LINE_WIDTH = 1.8
+MARKER_PX = 8
+
+PRINT_DPI = 300
+PRINT_WIDTH_IN = 6.5
+PRINT_HEIGHT_IN = 4.0
+PRINT_ROW_IN = 0.24
+PRINT_FONT_PT = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """How a series is drawn; marker and dash hold Plotly's name and matplotlib's."""
+
+    colour: str
+    marker: tuple[str, str]
+    dash: tuple[str, str]
+
+
+def colours(subjects: Iterable[str]) -> dict[str, str]:
+    """A colour for each subject, fixed by its place in sorted order."""
+    ordered = sorted(set(subjects))
+    return {subject: PALETTE[i % len(PALETTE)] for i, subject in enumerate(ordered)}
+
+
+def looks(chart: Chart, colour_of: dict[str, str]) -> list[Look]:
+    """A look for each series: colour tells subjects apart; marker and dash tell variants apart.
+
+    Without variants the marker repeats what the colour says, for print in grey.
+    """
+    variants = list(dict.fromkeys(series.variant for series in chart.series))
+    subjects = list(colour_of)
+    found = []
+    for series in chart.series:
+        variant = variants.index(series.variant)
+        shape = variant if len(variants) > 1 else subjects.index(series.subject)
+        found.append(
+            Look(
+                colour=colour_of[series.subject],
+                marker=MARKERS[shape % len(MARKERS)],
+                dash=DASHES[variant % len(DASHES)],
+            )
+        )
+    return found

@@ -1,0 +1,210 @@
+"""The tables of a report, free of any format: made from records, shown by others.
+
+Metrics are not named here, so a stage or a probe that does not exist yet is shown like the rest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from assay.records.schema import CELL_SECONDS, Record
+from assay.reports.contents import SEVERITY, Stage
+from assay.reports.numerals import DASH, number
+from assay.reports.summary import summarise
+
+_NO_RECORD = "no record of this metric"
+_MEDIANS = "Values with samples are medians, followed by their quartiles and the number of samples."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One entry: its text, the smaller print after it, what it sorts by and why it is as it is."""
+
+    text: str
+    detail: str = ""
+    value: float | None = None  # what sorting uses; None sorts as text
+    hint: str = ""  # the reason of an absence or failure, else the instrument
+    tone: str = ""  # a status, where it is to stand out
+
+    @property
+    def needs_reason(self) -> bool:
+        """Whether a reader must be able to see the hint even where nothing can be hovered."""
+        return bool(self.hint) and (self.text == DASH or self.tone not in ("", "ok"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Columns and rows; a row holds texts or Cells. A unit stands in brackets after its column."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell | str, ...], ...]
+    note: str = ""
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """The rows with every text as a Cell."""
+        return [[c if isinstance(c, Cell) else Cell(text=c) for c in row] for row in self.rows]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """Each distinct reason of an absence or failure, with the number that refers to it."""
+        hints = (cell.hint for row in self.cells for cell in row if cell.needs_reason)
+        return {hint: index for index, hint in enumerate(dict.fromkeys(hints), start=1)}
+
+
+def outcomes(records: Sequence[Record]) -> Table:
+    """Every (stage, cell, subject) that is not ok, the worst first."""
+    groups: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        if record.status != "ok":
+            groups.setdefault((record.stage, record.cell, record.subject), []).append(record)
+    rows = [(_worst(found), *key, _reasons(found)) for key, found in groups.items()]
+    rows = [row for row in rows if not _told_elsewhere(row, rows)]
+    rows.sort(key=lambda row: SEVERITY.index(row[0]))
+    return Table(
+        title="Outcomes that are not ok",
+        columns=("status", "stage", "cell", "subject", "reason"),
+        rows=tuple((Cell(text=row[0], tone=row[0]), *row[1:]) for row in rows),
+    )
+
+
+def stages(found: Sequence[Stage]) -> Table:
+    """How each stage ended and what its cells cost."""
+    return Table(
+        title="Stages",
+        columns=("stage", "status", "cells", "cell time (s)", "reason"),
+        rows=tuple(_stage_row(stage) for stage in found),
+    )
+
+
+def results(stage: str, records: Sequence[Record]) -> Table | None:
+    """A row for each workload and subject, a column for each metric; None without any metric."""
+    shown = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
+    if not shown:
+        return None
+    by_cell = _needs_cells(shown)
+    columns = _metrics(shown)
+    rows: dict[tuple[str, str, int], dict[tuple[str, str], Record]] = {}
+    for record in shown:
+        place, metric, repeat = place_of(record, by_cell=by_cell), (record.metric, record.unit), 0
+        while metric in rows.get((place, record.subject, repeat), {}):
+            repeat += 1
+        rows.setdefault((place, record.subject, repeat), {})[metric] = record
+    return Table(
+        title=f"Results of {stage}",
+        columns=(
+            "cell" if by_cell else "workload",
+            "subject",
+            *(_column(metric, unit) for metric, unit in columns),
+        ),
+        rows=tuple(
+            (place, subject, *_row_cells(values, columns))
+            for (place, subject, _), values in rows.items()
+        ),
+        note=" ".join(_notes(shown)),
+    )
+
+
+def value_cell(record: Record) -> Cell:
+    """A record's value: the median and quartiles of its samples, or a dash with the reason."""
+    tone = "" if record.status == "ok" else record.status
+    if record.value is None:
+        return Cell(text=DASH, hint=record.reason or "", tone=tone)
+    hint = record.reason or (f"source: {record.source}" if record.source else "")
+    if not record.samples:
+        return Cell(text=number(record.value), value=record.value, hint=hint, tone=tone)
+    spread = summarise(record.samples)
+    quartiles = f"{number(spread.low)}–{number(spread.high)}, n {spread.count}"
+    return Cell(
+        text=number(spread.median), detail=quartiles, value=spread.median, hint=hint, tone=tone
+    )
+
+
+def place_of(record: Record, *, by_cell: bool = False) -> str:
+    """What a row is about: the workload, or the cell where there is none."""
+    return record.workload.name if record.workload and not by_cell else record.cell
+
+
+def _metrics(records: Sequence[Record]) -> list[tuple[str, str]]:
+    """Metric and unit of each column: all but those that hold nothing beyond how something ended.
+
+    A subject that crashed leaves one record under its probe's name, not one for each metric.
+    """
+    told = [r for r in records if r.value is not None or r.status == "ok"]
+    return list(dict.fromkeys((r.metric, r.unit) for r in told or records))
+
+
+def _row_cells(
+    values: dict[tuple[str, str], Record], columns: Sequence[tuple[str, str]]
+) -> Iterator[Cell]:
+    """A cell for each column; where a row lacks one, how its subject ended says why."""
+    endings = [r for r in values.values() if r.status != "ok" and r.value is None]
+    absent = value_cell(endings[0]) if endings else Cell(text=DASH, hint=_NO_RECORD)
+    for column in columns:
+        yield value_cell(values[column]) if column in values else absent
+
+
+def _needs_cells(records: Sequence[Record]) -> bool:
+    """Whether workloads do not tell the rows of a stage apart, or are absent."""
+    cells: dict[tuple[str, str, str], str] = {}
+    for record in records:
+        if record.workload is None:
+            return True
+        key = (record.workload.name, record.subject, record.metric)
+        if cells.setdefault(key, record.cell) != record.cell:
+            return True
+    return False
+
+
+def _column(metric: str, unit: str) -> str:
+    """A metric with its unit, which is not said again where the name ends in it."""
+    return metric if not unit or metric.endswith(f"_{unit}") else f"{metric} ({unit})"
+
+
+def _notes(records: Sequence[Record]) -> Iterator[str]:
+    levels = sorted({record.level for record in records if record.level})
+    if levels:
+        yield f"Measured at level {', '.join(levels)}."
+    if any(record.samples and record.value is not None for record in records):
+        yield _MEDIANS
+    sources: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.source:
+            sources.setdefault(record.source, {})[record.metric] = None
+    if sources:
+        told = (f"{', '.join(metrics)}: {source}" for source, metrics in sources.items())
+        yield f"Sources: {'; '.join(told)}."
+
+
+def _stage_row(stage: Stage) -> tuple[Cell | str, ...]:
+    counts = ", ".join(f"{count:,} {status}" for status, count in stage.cells.items())
+    seconds = stage.seconds
+    time = Cell(text=DASH, hint="no cell has ended")
+    if seconds is not None:
+        time = Cell(text=number(seconds), value=seconds)
+    reason = stage.done.reason or "" if stage.done else ""
+    if not stage.readable:
+        reason = "its files cannot be read; see above"
+    return (stage.name, Cell(text=stage.status, tone=stage.status), counts or "none", time, reason)
+
+
+def _worst(records: Sequence[Record]) -> str:
+    return min((record.status for record in records), key=SEVERITY.index)
+
+
+def _reasons(records: Sequence[Record]) -> str:
+    """The reason of a group; where its metrics give several, each with its metric."""
+    reasons = dict.fromkeys(record.reason or "" for record in records)
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    return "; ".join(f"{record.metric}: {record.reason}" for record in records)
+
+
+def _told_elsewhere(row: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:
+    """Whether a row about a whole cell repeats what a row about one of its subjects says."""
+    status, stage, cell, subject, reason = row
+    return not subject and any(
+        other[:3] == (status, stage, cell) and reason.removeprefix(f"{other[3]}: ") in other[4]
+        for other in rows
+        if other[3]
+    )

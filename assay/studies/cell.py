@@ -1,0 +1,72 @@
+"""A cell: the smallest thing a study runs, records and resumes."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay import plugins
+from assay.host import Host
+from assay.records.identity import digest
+from assay.sources import content_digests
+from assay.workloads.spec import WorkloadSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What a stage asks for. `options` is plain data that its `run(cell)` understands."""
+
+    name: str  # unique within its stage
+    subjects: tuple[str, ...] = ()
+    probe: str | None = None
+    workload: WorkloadSpec | None = None
+    device: str = "cpu"
+    options: dict[str, Any] = field(default_factory=dict)
+    plugin_folders: tuple[Path, ...] = ()
+
+
+def encode(stage: str, cell: Cell) -> bytes:
+    """A cell as it is handed to another process."""
+    return msgspec.json.encode({"stage": stage, "cell": cell}, enc_hook=os.fspath)
+
+
+def decode(content: bytes) -> tuple[str, Cell]:
+    """What `encode` was given."""
+    request = msgspec.json.decode(content)
+    cell = msgspec.convert(request["cell"], Cell, dec_hook=lambda kind, value: kind(value))
+    return request["stage"], cell
+
+
+def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
+    """The plugins a cell is made of: its stage, its probe, and subjects that are implementations."""
+    folders = cell.plugin_folders
+    found = [plugins.find("stages", stage, folders)]
+    if cell.probe:
+        found.append(plugins.find("probes", cell.probe, folders))
+        found += implementations(cell).values()
+    return found
+
+
+def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
+    """The cell's subjects as plugins, where a probe is run on them."""
+    if not cell.probe:
+        return {}
+    return {name: plugins.find("sequence", name, cell.plugin_folders) for name in cell.subjects}
+
+
+def fingerprint(stage: str, cell: Cell, host: Host) -> str:
+    """Changes whenever the cell would measure something else: options, thresholds, code, packages."""
+    used = parts(stage, cell)
+    packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
+    described = msgspec.to_builtins(cell, enc_hook=os.fspath)
+    del described["plugin_folders"]  # the files in them count, not where they lie
+    return digest(
+        {
+            "stage": stage,
+            "cell": described,
+            "files": content_digests(*(plugin.path for plugin in used)),
+            "versions": {name: host.versions.get(name) for name in packages},
+        }
+    )

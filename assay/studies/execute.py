@@ -1,0 +1,219 @@
+"""Carries out a run: stages in order, each cell attempted, recorded and, once done, left alone.
+
+A cell is finished when the record that ends it is in the log. So whatever moment a run is stopped
+at, resuming it does the cells that have no such record, and no other.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import msgspec
+
+from assay import plugins
+from assay.errors import BAD_INPUT, CANNOT_RUN_HERE, DOES_NOT_HOLD, HOLDS
+from assay.host import Host, memory_bytes
+from assay.records import run as runs
+from assay.records.durable import make_folder
+from assay.records.identity import current
+from assay.records.log import Log
+from assay.records.run import Done, RunFolder
+from assay.records.schema import CELL_SECONDS, SCHEMA, Measurement, Record, Status
+from assay.studies import plan
+from assay.studies.attempt import Job, Limits
+from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
+from assay.studies.study import Study
+from assay.workloads.synthetic import identity
+
+# The worst first: a cell, and a stage, is as bad as the worst in it.
+_SEVERITY: tuple[Status, ...] = (
+    "failed", "oom", "timeout", "refused", "skipped", "unsupported", "ok",
+)  # fmt: skip
+
+
+class Observer(Protocol):
+    """Is told what happens while it happens."""
+
+    def stage(self, name: str, due: int, total: int) -> None: ...
+    def cell(self, name: str, status: Status, reason: str | None, elapsed_s: float) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all cells of one start of a run share."""
+
+    folder: RunFolder
+    run: str
+    session: int
+    study: Study
+    host: Host
+
+
+def execute(setting: Setting, observer: Observer) -> list[Record]:
+    """Do what is left of the run; returns its current records. The run must be held."""
+    records: list[Record] = []
+    for stage in plan.make(setting.study, setting.host):
+        records += _do_stage(stage, setting, records, observer)
+    return records
+
+
+def exit_code(records: Sequence[Record]) -> int:
+    """What a run's records mean for whoever started it."""
+    if any(record.metric == "load" and record.status == "failed" for record in records):
+        return BAD_INPUT
+    if any(record.status == "failed" for record in records):
+        return DOES_NOT_HOLD
+    subjects = [record for record in records if record.metric != CELL_SECONDS]
+    if subjects and all(record.status in ("skipped", "refused") for record in subjects):
+        return CANNOT_RUN_HERE
+    return HOLDS
+
+
+def _do_stage(
+    stage: PlannedStage, setting: Setting, earlier: Sequence[Record], observer: Observer
+) -> list[Record]:
+    folder = make_folder(setting.folder.stage(stage.name))
+    with Log(setting.folder.log(stage.name)) as log:
+        if log.set_aside_bytes:
+            observer.note(f"{log.set_aside_bytes} bytes of an unfinished cell set aside: {log.path}.torn")
+        before = runs.stage_records(setting.folder, stage.name)
+        due = _due(stage, setting, earlier, before)
+        observer.stage(stage.name, len(due), len(stage.cells))
+        done = runs.read_done(setting.folder, stage.name)
+        if due or done is None:
+            setting.folder.done_file(stage.name).unlink(missing_ok=True)
+            for name in ("stdout.log", "stderr.log"):
+                (folder / name).touch()
+            for batch in _attempts(stage, due, setting, before):
+                log.append(batch)
+                end = batch[-1]
+                observer.cell(end.cell, end.status, end.reason, end.value or 0.0)
+    names = {planned.cell.name for planned in stage.cells}
+    everything = current(runs.stage_records(setting.folder, stage.name))
+    records = [record for record in everything if record.cell in names]
+    if due or done is None:
+        runs.write_done(setting.folder, stage.name, _done(stage, records, setting))
+    return records
+
+
+def _due(
+    stage: PlannedStage, setting: Setting, earlier: Sequence[Record], before: Sequence[Record]
+) -> list[tuple[PlannedCell, Obstacles]]:
+    due = []
+    for planned in stage.cells:
+        blocked = plan.obstacles(stage, planned.cell, setting.host, earlier)
+        if plan.why_due(planned, before, setting.host, blocked):
+            due.append((planned, blocked))
+    return due
+
+
+def _attempts(
+    stage: PlannedStage,
+    due: Sequence[tuple[PlannedCell, Obstacles]],
+    setting: Setting,
+    before: Sequence[Record],
+) -> Iterator[list[Record]]:
+    """The records of each due cell, one batch per cell."""
+    attempts = Counter({planned.cell.name: 1 for planned, _ in due})
+    for record in before:
+        if record.cell in attempts:
+            attempts[record.cell] = max(attempts[record.cell], record.attempt + 1)
+    by_name = {planned.cell.name: (planned, blocked) for planned, blocked in due}
+    engine = plugins.load(plugins.find("engines", setting.study.engine, setting.study.plugin_folders))
+    start = time.monotonic()
+    for job, measurements in engine.run(_jobs(stage, due, setting)):
+        planned, blocked = by_name.pop(job.cell.name)
+        elapsed_s, start = time.monotonic() - start, time.monotonic()
+        found = [*_blocked(planned, blocked), *measurements]
+        yield _records(stage, planned, found, elapsed_s, attempts[job.cell.name], setting)
+    for planned, blocked in by_name.values():  # nothing in them can run
+        found = _blocked(planned, blocked)
+        yield _records(stage, planned, found, 0.0, attempts[planned.cell.name], setting)
+
+
+def _jobs(
+    stage: PlannedStage, due: Sequence[tuple[PlannedCell, Obstacles]], setting: Setting
+) -> Iterator[Job]:
+    share = setting.study.cell_memory_percent / 100
+    limits = Limits(
+        timeout_s=setting.study.cell_timeout_s, memory_bytes=int(memory_bytes() * share)
+    )
+    for planned, blocked in due:
+        subjects = tuple(name for name in planned.cell.subjects if name not in blocked)
+        if subjects or not planned.cell.subjects:
+            cell = replace(planned.cell, subjects=subjects)
+            folder = setting.folder.stage(stage.name)
+            yield Job(stage=stage.name, cell=cell, folder=folder, limits=limits)
+
+
+def _blocked(planned: PlannedCell, blocked: Obstacles) -> list[Measurement]:
+    cell = planned.cell
+    return [
+        Measurement(
+            subject=subject,
+            metric=cell.probe or cell.name,
+            value=None,
+            unit="",
+            status=status,
+            reason=reason,
+            workload=identity(cell.workload) if cell.workload else None,
+        )
+        for subject, (status, reason) in blocked.items()
+    ]
+
+
+def _records(
+    stage: PlannedStage,
+    planned: PlannedCell,
+    measurements: Sequence[Measurement],
+    elapsed_s: float,
+    attempt: int,
+    setting: Setting,
+) -> list[Record]:
+    """A cell's batch: its measurements, and last the record that ends it."""
+    stamp = {
+        "schema": SCHEMA,
+        "run": setting.run,
+        "session": setting.session,
+        "stage": stage.name,
+        "cell": planned.cell.name,
+        "fingerprint": planned.fingerprint,
+        "host": setting.host.fingerprint,
+        "time": runs.now(),
+        "attempt": attempt,
+    }
+    worst = min(measurements, key=lambda m: _SEVERITY.index(m.status), default=None)
+    end = Measurement(
+        metric=CELL_SECONDS,
+        value=elapsed_s,
+        unit="s",
+        status=worst.status if worst else "failed",
+        reason=_end_reason(worst),
+        workload=identity(planned.cell.workload) if planned.cell.workload else None,
+    )
+    return [Record(**msgspec.structs.asdict(m), **stamp) for m in (*measurements, end)]
+
+
+def _end_reason(worst: Measurement | None) -> str | None:
+    if worst is None:
+        return "the cell ended without a measurement"
+    if worst.status == "ok":
+        return None
+    return f"{worst.subject}: {worst.reason}" if worst.subject else worst.reason
+
+
+def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> Done:
+    ends = {record.cell: record for record in records if record.metric == CELL_SECONDS}
+    counts = Counter(record.status for record in ends.values())
+    failed = [name for name, record in ends.items() if record.status == "failed"]
+    return Done(
+        status="failed" if failed else "ok",
+        reason=f"{len(failed)} of {len(ends)} cells failed, the first is {failed[0]}" if failed else None,
+        cells={planned.cell.name: planned.fingerprint for planned in stage.cells},
+        counts=dict(counts),
+        session=setting.session,
+        time=runs.now(),
+    )

@@ -1,0 +1,90 @@
+"""Lists as a study's settings write them: entries between commas, without spaces or repeats.
+
+Every function takes the text of one symbol and gives a tuple, or raises BadInput with the reason.
+"""
+
+import re
+from collections.abc import Sequence
+
+from assay.errors import BadInput
+
+POSITIVE = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def entries(text: str) -> tuple[str, ...]:
+    """The entries as they are written; an empty text is an empty list."""
+    found = tuple(text.split(",")) if text else ()
+    for entry in found:
+        if not entry:
+            raise BadInput("the list has an empty entry; one comma stands between two entries")
+        if entry != entry.strip():
+            raise BadInput(f"the entry {entry!r} has spaces around it; wanted {entry.strip()!r}")
+    refuse_repeats(found, entries=found)
+    return found
+
+
+def some_entries(text: str) -> tuple[str, ...]:
+    """The entries of a list that must not be empty."""
+    if not text:
+        raise BadInput("the list is empty; wanted at least one entry")
+    return entries(text)
+
+
+def refuse_repeats(values: Sequence[object], *, entries: Sequence[str]) -> None:
+    """Refuse two equal values, in the words of the entries they were read from."""
+    for position, value in enumerate(values):
+        if (first := values.index(value)) < position:
+            raise BadInput(
+                f"{entries[position]!r} repeats {entries[first]!r}; remove one of the two"
+            )
+
+
+def words(text: str, *, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Entries that are all among `allowed`."""
+    found = some_entries(text)
+    for entry in found:
+        if entry not in allowed:
+            raise BadInput(f"{entry!r} is not one of {', '.join(allowed)}")
+    return found
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Whole numbers from 1."""
+    return tuple(_positive(entry) for entry in some_entries(text))
+
+
+def heads(text: str) -> tuple[tuple[int, int], ...]:
+    """Pairs of query heads and kv heads, each written 8/2."""
+    return tuple(_head_pair(entry) for entry in some_entries(text))
+
+
+def lengths(text: str) -> tuple[tuple[int, int], ...]:
+    """Pairs of query length and key length; 128 stands for 128/128."""
+    written = some_entries(text)
+    found = tuple(_length_pair(entry) for entry in written)
+    refuse_repeats(found, entries=written)
+    return found
+
+
+def _head_pair(entry: str) -> tuple[int, int]:
+    query, slash, kv = entry.partition("/")
+    if not slash:
+        raise BadInput(f"{entry!r} is not query heads / kv heads, such as 8/8 or 8/2")
+    pair = _positive(query), _positive(kv)
+    if pair[0] % pair[1]:
+        raise BadInput(
+            f"{entry!r}: {query} query heads do not divide over {kv} kv heads; make the first a "
+            "multiple of the second"
+        )
+    return pair
+
+
+def _length_pair(entry: str) -> tuple[int, int]:
+    query, slash, key = entry.partition("/")
+    return _positive(query), _positive(key if slash else query)
+
+
+def _positive(text: str) -> int:
+    if not POSITIVE.fullmatch(text):
+        raise BadInput(f"{text!r} is not a whole number from 1 to 999999999")
+    return int(text)

@@ -1,0 +1,108 @@
+"""From a study to stages made of cells, and what of it is still to be done."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.host import Host
+from assay.records.schema import CELL_SECONDS, Record, Status
+from assay.studies.cell import Cell, fingerprint, implementations
+from assay.studies.study import Study
+
+# Why a subject is not run: a status, and the reason in words.
+Obstacles = Mapping[str, tuple[Status, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedCell:
+    """A cell and what identifies the code and settings it would run with."""
+
+    cell: Cell
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedStage:
+    """A stage of a study with its cells, in order."""
+
+    name: str
+    cells: tuple[PlannedCell, ...]
+    refusals: Callable[[Cell, Sequence[Record]], Mapping[str, str]] | None
+
+
+def on_device(study: Study, host: Host) -> Study:
+    """The study with `device` as the label of one device, `auto` being the best there is."""
+    if study.device == "auto":
+        return replace(study, device=host.accelerators[0].label if host.accelerators else "cpu")
+    return replace(study, device="cpu" if study.device == "cpu" else f"cuda:{study.device_index}")
+
+
+def make(study: Study, host: Host) -> list[PlannedStage]:
+    """The stages of a study in topological order, with fingerprinted cells."""
+    study = on_device(study, host)
+    return [_stage(name, study, host) for name in _ordered(study)]
+
+
+def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Record]) -> Obstacles:
+    """Subjects that cannot or must not run now."""
+    found: dict[str, tuple[Status, str]] = {}
+    if stage.refusals:
+        refused = stage.refusals(cell, earlier)
+        found |= {subject: ("refused", reason) for subject, reason in refused.items()}
+    for subject, plugin in implementations(cell).items():
+        if plugin.missing:
+            packages = ", ".join(plugin.missing)
+            found[subject] = ("skipped", f"not installed here: {packages} (pip install {packages})")
+    if cell.device not in {device.label for device in host.devices}:
+        reason = f"there is no device {cell.device} here; `assay doctor` shows those there are"
+        found |= {subject: ("skipped", reason) for subject in cell.subjects}
+    return found
+
+
+def why_due(
+    planned: PlannedCell, records: Sequence[Record], host: Host, blocked: Obstacles
+) -> str | None:
+    """Why a cell is to be run, given all records of its stage; None where it is finished."""
+    mine = [record for record in records if record.cell == planned.cell.name]
+    ends = [record for record in mine if record.metric == CELL_SECONDS]
+    if not ends:
+        return "missing"
+    last = max(ends, key=lambda record: record.attempt)
+    if last.fingerprint != planned.fingerprint:
+        return "changed: its settings, code or packages are not those it was measured with"
+    if last.host != host.fingerprint:
+        return f"changed: measured on host {last.host}, this is {host.fingerprint}"
+    latest = [record for record in mine if record.attempt == last.attempt]
+    if any(record.status == "failed" for record in latest):
+        return "failed"
+    kept = {r.subject: (r.status, r.reason) for r in latest if r.status in ("skipped", "refused")}
+    kept.pop("", None)  # the cell's own end
+    return None if kept == dict(blocked) else "changed: what kept it from running, or what now does"
+
+
+def _ordered(study: Study) -> list[str]:
+    """The study's stages, each after those that its AFTER names and the study has."""
+    graph: TopologicalSorter[str] = TopologicalSorter()
+    for name in sorted(study.stages):
+        after = plugins.find("stages", name, study.plugin_folders).literals["AFTER"]
+        graph.add(name, *sorted(set(after) & set(study.stages)))
+    try:
+        return list(graph.static_order())
+    except CycleError as error:
+        circle = " after ".join(reversed(error.args[1]))
+        raise BadInput(f"the stages cannot be ordered: {circle}; mend their AFTER") from error
+
+
+def _stage(name: str, study: Study, host: Host) -> PlannedStage:
+    module = plugins.load(plugins.find("stages", name, study.plugin_folders))
+    cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in module.cells(study)]
+    names = [cell.name for cell in cells]
+    if len(set(names)) < len(names):
+        raise BadInput(f"stage {name} gives one name to several cells; names must be unique")
+    return PlannedStage(
+        name=name,
+        cells=tuple(PlannedCell(cell=c, fingerprint=fingerprint(name, c, host)) for c in cells),
+        refusals=getattr(module, "refusals", None),
+    )

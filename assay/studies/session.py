@@ -1,0 +1,118 @@
+"""How a run begins and begins again: its folder, its run.json, and who may work on it."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from assay.errors import BadInput
+from assay.host import Host
+from assay.records import run as runs
+from assay.records.run import RunFolder
+from assay.records.schema import KEYS, SCHEMA, Run, Session
+from assay.studies import config_file, kconfig, study
+from assay.studies.execute import Setting
+from assay.studies.plan import on_device
+from assay.studies.study import Study
+
+
+@contextmanager
+def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterator[Setting]:
+    """A new run of a study, held while it is worked on."""
+    folder = runs.create(results, study_name)
+    with folder.held():
+        yield _begin(folder, asked, host, study_name, sessions=[])
+
+
+@contextmanager
+def resumed(path: Path, host: Host) -> Iterator[Setting]:
+    """An earlier run with the configuration it was started with, held while it is worked on."""
+    folder, run = runs.open_run(path)
+    with folder.held():
+        yield _begin(folder, study_of(run), host, run.study, sessions=run.sessions)
+
+
+def study_of(run: Run) -> Study:
+    """The study that a run was started with."""
+    known = kconfig.load(None).config
+    if set(known) != set(run.config):
+        strange = ", ".join(sorted(set(known) ^ set(run.config)))
+        raise BadInput(
+            f"run {run.run} was started with another menu of settings ({strange}); "
+            "start a new run with `assay study run`"
+        )
+    return study.build(run.config, plugin_folders=[Path(folder) for folder in run.plugins])
+
+
+def latest(results: Path, asked: Study) -> Path | None:
+    """The newest run of a study with this very configuration; None where there is none."""
+    found = None
+    for file in sorted((results / asked.study).glob(f"*/{runs.RUN_FILE}")):
+        _, run = runs.open_run(file.parent)
+        if run.config == asked.config:
+            found = file.parent
+    return found
+
+
+def _begin(
+    folder: RunFolder, asked: Study, host: Host, name: str, sessions: Sequence[Session]
+) -> Setting:
+    session = Session(
+        number=len(sessions) + 1,
+        started=runs.now(),
+        commit=host.commit,
+        dirty=host.dirty,
+        host=host.describe(),
+        command=["assay", *sys.argv[1:]],
+    )
+    run = _run(folder, asked, host, name, [*sessions, session])
+    runs.save(folder, run)
+    return Setting(
+        folder=folder, run=run.run, session=session.number, study=asked, host=host
+    )
+
+
+def _run(
+    folder: RunFolder, asked: Study, host: Host, name: str, sessions: list[Session]
+) -> Run:
+    keys = _keys(asked, host)
+    return Run(
+        schema=SCHEMA,
+        run=folder.path.name,
+        study=name,
+        config=asked.config,
+        sessions=sessions,
+        plugins=[str(path) for path in asked.plugin_folders if path.is_dir()],
+        reasons={key: _why_null(key, host) for key in KEYS if keys.get(key) is None},
+        **keys,
+    )
+
+
+def _keys(asked: Study, host: Host) -> dict[str, Any]:
+    """Those of the fixed keys that a measuring study has."""
+    return {
+        "batch": list(asked.batches),
+        "devices": [on_device(asked, host).device],
+        "dtype": list(asked.dtypes),
+        "seed": asked.seed,
+        "commit": host.commit,
+        "dirty": host.dirty,
+        "host": host.fingerprint,
+        "versions": host.versions,
+    }
+
+
+def _why_null(key: str, host: Host) -> str:
+    if key in ("commit", "dirty"):
+        return host.unknown.get("commit", "not known")
+    if key.startswith("tracker"):
+        return "no tracker is mirrored to"
+    return "no stage of this study trains a model"
+
+
+def frozen(asked: Study, name: str) -> str:
+    """The text of a defconfig that describes `asked` under the name `name`."""
+    config = {**asked.config, "STUDY": config_file.quote(name)}
+    return kconfig.minimal(replace(asked, config=config))

@@ -1,0 +1,18 @@
+"""What this machine reaches at best: the ceilings that speeds are later held against."""
+
+from collections.abc import Iterator
+
+from assay import peaks
+from assay.records.schema import Measurement
+from assay.studies.cell import Cell
+from assay.studies.study import Study
+
+
+def cells(study: Study) -> list[Cell]:
+    """One cell for the device that the study runs on."""
+    return [Cell(name=f"peaks/{study.device}", subjects=(study.device,), device=study.device)]
+
+
+def run(cell: Cell) -> Iterator[Measurement]:
+    """Copy bandwidth, read-only bandwidth and matmul rate."""
+    yield from peaks.measure(cell.device)

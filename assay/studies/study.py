@@ -1,0 +1,134 @@
+"""A study's settings as typed values: what every stage and cell reads.
+
+The names are Kconfig's symbols in lower case. Defaults are Kconfig's too: there are none here. A
+field that names plugins says of which kind in its metadata, `{"kind": "probes"}`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.studies import lists
+from assay.studies.config_file import unquote
+from assay.workloads.spec import DTYPES, MASKS
+
+DEVICES = ("auto", "cpu", "cuda")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+ALL = "all"
+
+
+def _folder_name(text: str) -> str:
+    if not NAME.fullmatch(text):
+        raise BadInput(
+            f"{text!r} cannot name a folder of results; wanted letters, digits, dot, dash and "
+            "underscore, a letter or digit first"
+        )
+    return text
+
+
+def _read(reader: Callable[[str], Any]) -> Any:
+    """A field whose value `reader` makes from the symbol's text."""
+    return field(metadata={"read": reader})
+
+
+def _plugins(kind: str, *, many: bool = True) -> Any:
+    """A field that names plugins of a kind: a list of them, or one."""
+    return field(metadata={"kind": kind, "many": many})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """One field per symbol of Kconfig, with the choice of a device as one word.
+
+    `config` has every symbol in Kconfig's order with its value as a .config writes it (`y`, `20`,
+    `"eager,sdpa"`, quotes included); `"all"` is expanded in the fields only.
+    """
+
+    study: str = _read(_folder_name)
+    seed: int = _read(int)
+    stages: tuple[str, ...] = _plugins("stages")
+    implementations: tuple[str, ...] = _plugins("sequence")
+    probes: tuple[str, ...] = _plugins("probes")
+    workloads: tuple[str, ...] = _read(lists.entries)
+    batches: tuple[int, ...] = _read(lists.sizes)
+    heads: tuple[tuple[int, int], ...] = _read(lists.heads)  # query heads, kv heads
+    lengths: tuple[tuple[int, int], ...] = _read(lists.lengths)  # queries, keys
+    head_dims: tuple[int, ...] = _read(lists.sizes)
+    dtypes: tuple[str, ...] = _read(partial(lists.words, allowed=DTYPES))
+    masks: tuple[str, ...] = _read(partial(lists.words, allowed=MASKS))
+    device: str  # one of DEVICES
+    device_index: int = _read(int)
+    rounds: int = _read(int)
+    warmup: int = _read(int)
+    cell_timeout_s: int = _read(int)
+    cell_memory_percent: int = _read(int)
+    engine: str = _plugins("engines", many=False)
+    plugin_folders: tuple[Path, ...]
+    config: dict[str, str]
+
+
+def build(
+    config: Mapping[str, str],
+    *,
+    plugin_folders: Sequence[Path] = (),
+    told: Mapping[str, str] | None = None,
+) -> Study:
+    """The study of a resolved configuration (every symbol, values as a .config writes them).
+
+    `told` has, for each symbol that was given, how a message about it begins.
+    """
+    folders = plugins.check_folders(plugin_folders)
+    values = {}
+    for item in fields(Study):
+        if not item.metadata:
+            continue
+        symbol = item.name.upper()
+        try:
+            values[item.name] = _value(unquote(config[symbol]), item.metadata, folders)
+            if item.metadata.get("many"):
+                folders += _files(unquote(config[symbol]))
+        except BadInput as error:
+            source = (told or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
+            raise BadInput(f"{source}: {error}") from error
+    device = next(name for name in DEVICES if config[f"DEVICE_{name.upper()}"] == "y")
+    return Study(**values, device=device, plugin_folders=folders, config=dict(config))
+
+
+def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> Any:
+    if "read" in metadata:
+        return metadata["read"](text)
+    kind = metadata["kind"]
+    return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
+
+
+def _names(kind: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    """The names of the plugins that a list gives."""
+    if text == ALL:
+        if there := plugins.listing(kind, folders):
+            return tuple(sorted(there))
+        raise BadInput(f"there are no {kind} plugins yet")
+    entries = lists.some_entries(text)
+    if ALL in entries:
+        raise BadInput(f"{ALL!r} stands alone; wanted {ALL} or a list of names")
+    found = [_found(kind, entry, folders) for entry in entries]
+    lists.refuse_repeats(found, entries=entries)
+    return tuple(found)
+
+
+def _found(kind: str, entry: str, folders: Sequence[Path]) -> str:
+    """The name of the plugin that `entry` stands for; a file given by its path must be one."""
+    plugin = plugins.find(kind, entry, folders)
+    if entry.endswith(".py"):
+        plugins.check(plugin)
+        plugins.listing(kind, [*folders, plugin.path])  # refuses a name that is taken
+    return plugin.name
+
+
+def _files(text: str) -> tuple[Path, ...]:
+    """The entries of a list that are paths of files: each is a plugin folder of one."""
+    return plugins.check_folders(Path(e) for e in text.split(",") if e.endswith(".py"))

@@ -1,0 +1,142 @@
+"""How verbs run a study: progress while it runs, tables after it, an exit code at the end."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+import typer
+
+from assay.errors import INTERRUPTED
+
+if TYPE_CHECKING:
+    from assay.records.schema import Record, Status
+    from assay.reports.report import Report
+    from assay.studies.execute import Setting
+    from assay.studies.study import Study
+
+
+class Progress:
+    """A bar on a terminal; a line for each cell elsewhere. Both on stderr."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        self.console = Console(stderr=True)
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+        )
+        self._task: object = None
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def stage(self, name: str, due: int, total: int) -> None:
+        kept = f", {total - due} kept" if due < total else ""
+        self.note(f"stage {name}: {due} cells to do{kept}")
+        self._task = self._bar.add_task(name, total=due)
+
+    def cell(self, name: str, status: "Status", reason: str | None, elapsed_s: float) -> None:
+        self._bar.advance(self._task)  # type: ignore[arg-type]
+        if status != "ok" or not self.console.is_terminal:
+            self.note(f"  {status:<8} {elapsed_s:6.1f} s  {name}{f': {reason}' if reason else ''}")
+
+    def note(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def run(context: "AbstractContextManager[Setting]", *, as_json: bool = False) -> int:
+    """Carry out a run, write its report and show it; returns the exit code."""
+    from assay.reports.build import build
+    from assay.studies import execute
+
+    with context as setting, Progress() as progress:
+        folder = setting.folder
+        progress.note(f"run {folder.path}")
+        try:
+            records = execute.execute(setting, progress)
+        except KeyboardInterrupt:
+            progress.note(
+                f"interrupted; finished cells are kept. Go on with: assay study resume {folder.path}"
+            )
+            return INTERRUPTED
+        built = build(folder, planned=setting.study.stages)
+    if as_json:
+        print_json(records)
+    else:
+        show_report(built.report)
+    for note in built.notes:
+        progress.note(note)
+    print(f"report: {built.html or built.markdown}", file=sys.stderr if as_json else sys.stdout)
+    return execute.exit_code(records)
+
+
+def show_report(report: "Report") -> None:
+    """The report's tables on the terminal, without provenance."""
+    from rich.console import Console
+
+    from assay.reports.terminal import show
+
+    console = Console()
+    console.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
+    for problem in report.problems:
+        console.print(problem, markup=False)
+    tables = (report.outcomes, report.stages, *report.results, *report.paired)
+    for table in (table for table in tables if table.rows):
+        show(table, console)
+
+
+def print_json(records: "Sequence[Record]") -> None:
+    """Records as JSON lines."""
+    import msgspec
+
+    sys.stdout.write(msgspec.json.Encoder().encode_lines(list(records)).decode())
+
+
+def show_plan(study: "Study") -> None:
+    """What running a study would do here, without doing any of it."""
+    from rich.console import Console
+
+    from assay import host
+    from assay.reports.tables import Table
+    from assay.reports.terminal import show
+    from assay.studies import plan
+
+    here = host.inspect()
+    rows = []
+    for stage in plan.make(study, here):
+        for planned in stage.cells:
+            kept = {
+                subject: reason
+                for subject, (status, reason) in plan.obstacles(
+                    stage, planned.cell, here, ()
+                ).items()
+                if status == "skipped"
+            }
+            subjects = ", ".join(planned.cell.subjects)
+            skipped = "; ".join(f"{subject}: {reason}" for subject, reason in kept.items())
+            rows.append((stage.name, planned.cell.name, subjects, planned.fingerprint, skipped))
+    table = Table(
+        title=f"Plan of {study.study} on {plan.on_device(study, here).device}: {len(rows)} cells",
+        columns=("stage", "cell", "subjects", "fingerprint", "skipped"),
+        rows=tuple(rows),
+    )
+    show(table, Console())
+
+
+def finish(code: int) -> None:
+    """End the verb with an exit code."""
+    raise typer.Exit(code)
+

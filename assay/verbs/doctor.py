@@ -1,0 +1,135 @@
+"""What this machine is, what it reaches, and what will and will not run on it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+
+if TYPE_CHECKING:
+    from assay.host import Host
+    from assay.records.schema import Measurement
+    from assay.reports.tables import Table
+
+EXAMPLE = "Example: assay doctor --no-peaks"
+
+
+def command() -> typer.Typer:
+    app = typer.Typer()
+    app.command(help=f"{__doc__} {EXAMPLE}")(doctor)
+    return app
+
+
+def doctor(
+    peaks: Annotated[bool, typer.Option(help="Measure bandwidth and matmul rate too.")] = True,
+    plugins: flags.Plugins = None,
+    as_json: flags.Json = False,
+) -> None:
+    from assay import host
+    from assay.plugins import check_folders
+
+    here = host.inspect()
+    measured = _measure(here) if peaks else []
+    if as_json:
+        _print_json(here, measured)
+        return
+    from rich.console import Console
+
+    from assay.reports.terminal import show
+
+    console = Console()
+    for table in (
+        _machine(here),
+        *([_ceilings(measured)] if peaks else []),
+        _runnable(check_folders(plugins or ())),
+    ):
+        show(table, console)
+
+
+def _measure(here: "Host") -> "list[Measurement]":
+    """The ceilings of the CPU and of each accelerator that torch can use."""
+    from assay import peaks
+
+    found = []
+    for device in here.devices:
+        try:
+            found += peaks.measure(device.label)
+        except (RuntimeError, AssertionError, ImportError) as error:
+            found += peaks.unmeasured(device.label, f"{type(error).__name__}: {error}")
+    return found
+
+
+def _machine(here: "Host") -> "Table":
+    from assay.reports.tables import Table
+
+    rows = [
+        (f"device {d.label}", f"{d.name}, {(d.memory_bytes or 0) / 2**30:.1f} GiB", d.driver or "")
+        for d in here.devices
+    ]
+    rows += [("cores", str(here.cores), ""), ("system", here.os, "")]
+    rows += [(name, version, "") for name, version in here.versions.items()]
+    state = {True: "with uncommitted changes", False: "clean", None: ""}[here.dirty]
+    rows += [("commit", here.commit or "—", state), ("fingerprint", here.fingerprint, "")]
+    rows += [(name, "—", reason) for name, reason in here.unknown.items()]
+    return Table(title="This machine", columns=("what", "found", "note"), rows=tuple(rows))
+
+
+def _ceilings(measured: "list[Measurement]") -> "Table":
+    from assay.reports.tables import Table, value_cell
+
+    return Table(
+        title="What it reaches (best of the samples, which are shown with their median)",
+        columns=("device", "ceiling", "best", "samples", "source"),
+        rows=tuple(
+            (m.subject, m.metric, _best(m), value_cell(m), m.source or m.reason or "")
+            for m in measured
+        ),
+    )
+
+
+def _best(measurement: "Measurement") -> str:
+    from assay.reports.numerals import number
+
+    if measurement.value is None:
+        return "—"
+    return f"{number(measurement.value)} {measurement.unit}"
+
+
+def _runnable(folders: "tuple") -> "Table":
+    """Every plugin that needs something, and whether that is here."""
+    from assay import plugins
+    from assay.reports.tables import Table
+
+    rows = []
+    for kind in sorted(plugins.kinds()):
+        for plugin in plugins.listing(kind, folders).values():
+            if plugin.problem:
+                rows.append((f"{kind}/{plugin.name}", "no", plugin.problem))
+            elif plugin.missing:
+                hint = f"pip install {' '.join(plugin.missing)}"
+                rows.append((f"{kind}/{plugin.name}", "no", hint))
+            elif plugin.requires:
+                rows.append((f"{kind}/{plugin.name}", "yes", f"with {', '.join(plugin.requires)}"))
+    for package, purpose in _OPTIONAL.items():
+        here = plugins.installed(package)
+        rows.append((purpose, "yes" if here else "no", f"with {package}" if here else _how(package)))
+    return Table(title="What runs here", columns=("what", "runs", "how"), rows=tuple(rows))
+
+
+_OPTIONAL = {
+    "kconfiglib": "studies from defconfigs",
+    "duckdb": "assay query",
+    "plotly": "report.html",
+    "matplotlib": "printed figures",
+}
+
+
+def _how(package: str) -> str:
+    return f"pip install {package}"
+
+
+def _print_json(here: "Host", measured: "list[Measurement]") -> None:
+    import msgspec
+
+    described = {**here.describe(), "peaks": measured}
+    print(msgspec.json.encode(described).decode())

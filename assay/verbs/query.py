@@ -1,0 +1,50 @@
+"""Ask the records of many runs in SQL: tables `records`, `attempts` and `runs`."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+
+EXAMPLE = (
+    "Example: assay query \"SELECT subject, workload.name, median(value) FROM records "
+    "WHERE metric = 'latency_ms' GROUP BY ALL\""
+)
+
+
+def command() -> typer.Typer:
+    app = typer.Typer()
+    app.command(help=f"{__doc__} {EXAMPLE}")(query)
+    return app
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="One SQL statement.")],
+    out: flags.Out = flags.RESULTS,
+    as_json: flags.Json = False,
+) -> None:
+    from assay.records.query import Records
+
+    records = Records(out)
+    answer = records.query(sql)
+    for path, count in answer.torn.items():
+        print(f"{path}: {count} bytes after the last complete batch are left out", file=sys.stderr)
+    if as_json:
+        import json
+
+        for row in answer.rows:
+            print(json.dumps(dict(zip(answer.columns, row, strict=True)), default=str))
+    else:
+        _show(answer.columns, answer.rows)
+    records.index()
+
+
+def _show(columns: list[str], rows: list[tuple]) -> None:
+    from rich.console import Console
+
+    from assay.reports.tables import Table
+    from assay.reports.terminal import show
+
+    texts = tuple(tuple("null" if value is None else str(value) for value in row) for row in rows)
+    show(Table(title=f"{len(rows):,} rows", columns=tuple(columns), rows=texts), Console())

@@ -1,0 +1,34 @@
+"""Make a run's report again from its records alone; no framework is needed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+
+EXAMPLE = "Example: assay report results/quickstart/20261115T021048Z-1f3a"
+
+
+def command() -> typer.Typer:
+    app = typer.Typer()
+    app.command(help=f"{__doc__} {EXAMPLE}")(report)
+    return app
+
+
+def report(
+    path: Annotated[
+        Path | None, typer.Argument(help="The run's folder; the newest below --out by default.")
+    ] = None,
+    out: flags.Out = flags.RESULTS,
+) -> None:
+    from assay.records.run import newest_run, open_run
+    from assay.reports.build import build
+    from assay.verbs._running import show_report
+
+    folder, _ = open_run(path or newest_run(out))
+    built = build(folder)
+    show_report(built.report)
+    for note in built.notes:
+        print(note)
+    print(f"report: {built.html or built.markdown}")

@@ -1,0 +1,135 @@
+"""Plan, run, look at, resume and freeze a study."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+from assay.verbs._running import finish
+
+RunArgument = Annotated[
+    Path | None, typer.Argument(help="The run's folder; the newest below --out where not given.")
+]
+
+
+def command() -> typer.Typer:
+    app = typer.Typer(no_args_is_help=True, help=f"{__doc__} Example: assay study run --config quickstart")
+    app.command()(plan)
+    app.command()(run)
+    app.command()(status)
+    app.command()(resume)
+    app.command()(freeze)
+    return app
+
+
+def plan(
+    config: flags.Config = None, sets: flags.Set = None, plugins: flags.Plugins = None
+) -> None:
+    """Show every cell a study would run here. Example: assay study plan --config quickstart"""
+    from assay.verbs._running import show_plan
+
+    show_plan(flags.load_study(config=config, sets=sets, plugins=plugins))
+
+
+def run(
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    out: flags.Out = flags.RESULTS,
+    plugins: flags.Plugins = None,
+    keep_going: Annotated[
+        bool,
+        typer.Option("--continue", help="Go on with the newest run of this very configuration."),
+    ] = False,
+    as_json: flags.Json = False,
+    dry_run: flags.DryRun = False,
+) -> None:
+    """Run a study from its start. Example: assay study run --config quickstart --set ROUNDS=50"""
+    from assay import host
+    from assay.studies import session
+    from assay.verbs import _running
+
+    study = flags.load_study(config=config, sets=sets, plugins=plugins)
+    if dry_run:
+        _running.show_plan(study)
+        return
+    earlier = session.latest(out, study) if keep_going else None
+    here = host.inspect()
+    begun = session.resumed(earlier, here) if earlier else session.started(study, here, out, study.study)
+    finish(_running.run(begun, as_json=as_json))
+
+
+def status(path: RunArgument = None, out: flags.Out = flags.RESULTS) -> None:
+    """What of a run is done, and what resuming it would do. Example: assay study status"""
+    from rich.console import Console
+
+    from assay import host
+    from assay.records import run as runs
+    from assay.records.identity import current
+    from assay.reports.tables import Table
+    from assay.reports.terminal import show
+    from assay.studies import plan as plans
+    from assay.studies import session
+
+    folder, record = runs.open_run(path or runs.newest_run(out))
+    here = host.inspect()
+    rows, earlier = [], []
+    for stage in plans.make(session.study_of(record), here):
+        before = runs.stage_records(folder, stage.name)
+        for planned in stage.cells:
+            blocked = plans.obstacles(stage, planned.cell, here, earlier)
+            why = plans.why_due(planned, before, here, blocked)
+            rows.append((stage.name, planned.cell.name, f"to do: {why}" if why else "done"))
+        earlier += current(before)
+    left = sum(row[2] != "done" for row in rows)
+    show(
+        Table(
+            title=f"{folder.path}: {len(rows) - left} of {len(rows)} cells done",
+            columns=("stage", "cell", "state"),
+            rows=tuple(rows),
+            note=f"go on with: assay study resume {folder.path}" if left else "",
+        ),
+        Console(),
+    )
+
+
+def resume(
+    path: RunArgument = None, out: flags.Out = flags.RESULTS, as_json: flags.Json = False
+) -> None:
+    """Do what is missing, failed or changed in a run. Example: assay study resume"""
+    from assay import host
+    from assay.records.run import newest_run
+    from assay.studies import session
+    from assay.verbs import _running
+
+    begun = session.resumed(path or newest_run(out), host.inspect())
+    finish(_running.run(begun, as_json=as_json))
+
+
+def freeze(
+    name: Annotated[str, typer.Argument(help="What the new defconfig is called.")],
+    path: Annotated[
+        Path | None, typer.Option("--run", help="Take the configuration of this run.")
+    ] = None,
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    plugins: flags.Plugins = None,
+) -> None:
+    """Write a study down as defconfigs/NAME. Example: assay study freeze mine --run results/bench/..."""
+    from assay.errors import BadInput
+    from assay.records import run as runs
+    from assay.records.durable import write_atomically
+    from assay.studies import kconfig, session
+
+    if path and (config or sets):
+        raise BadInput("--run already says the configuration; leave out --config and --set")
+    if path:
+        study = session.study_of(runs.open_run(path)[1])
+    else:
+        study = flags.load_study(config=config, sets=sets, plugins=plugins)
+    target = kconfig.DEFCONFIGS / name
+    if target.exists():
+        raise BadInput(f"{target} exists; choose another name, or remove it first")
+    write_atomically(target, session.frozen(study, name).encode())
+    print(f"wrote {target}; run it with: make defconfig-{name} && make")
+

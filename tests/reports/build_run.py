@@ -1,0 +1,141 @@
+"""Run folders made with the real schema, log and run functions, as a study would leave them."""
+
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from assay.records.log import Log
+from assay.records.run import Done, RunFolder, now, save, stage_records, write_done
+from assay.records.schema import (
+    CELL_SECONDS,
+    SCHEMA,
+    Measurement,
+    Record,
+    Run,
+    Session,
+    WorkloadIdentity,
+)
+
+RUN = "20250101T000000Z-abcd"
+HOST = "deadbeef00000000"
+
+
+def begin(folder: Path, **changes) -> RunFolder:
+    """A run folder with run.json and no stage."""
+    folder.mkdir(parents=True, exist_ok=True)
+    session = {
+        "commit": "0123456789abcdef0123",
+        "dirty": True,
+        "host": {
+            "fingerprint": HOST,
+            "cores": 2,
+            "os": "Linux 6.1",
+            "devices": [{"kind": "cpu", "index": 0, "name": "A CPU", "memory_bytes": 8 << 30}],
+            "versions": {"python": "3.11.9", "numpy": "2.1.0"},
+            "unknown": {"ptxas": "no ptxas on the PATH"},
+        },
+        "command": ["assay", "study", "run", "--config", "defconfigs/quickstart"],
+    }
+    sessions = [
+        Session(number=number, started=f"2025-01-0{number}T00:00:00.000Z", **session)
+        for number in (1, 2)
+    ]
+    fields = {
+        "schema": SCHEMA,
+        "run": RUN,
+        "study": "quickstart",
+        "config": {"CONFIG_DTYPE": '"float32"', "CONFIG_BENCH": "y"},
+        "sessions": sessions,
+        "plugins": [],
+        "reasons": {"dataset": "no data set is read", "budget": "nothing is trained"},
+        "commit": "0123456789abcdef0123",
+        "dirty": True,
+        "host": HOST,
+        "devices": ["cpu"],
+        "versions": {"python": "3.11.9", "numpy": "2.1.0"},
+        "dtype": ["float32"],
+        "seed": 0,
+    }
+    run = RunFolder(path=folder)
+    save(run, Run(**{**fields, **changes}))
+    return run
+
+
+def workload(key_length: int = 128, **changes) -> WorkloadIdentity:
+    spec = {
+        "batch": 1,
+        "heads": 8,
+        "kv_heads": 2,
+        "query_length": key_length,
+        "key_length": key_length,
+        "head_dim": 64,
+        "dtype": "float32",
+        "causal": True,
+        "seed": 0,
+        **changes,
+    }
+    name = (
+        f"b{spec['batch']}_h{spec['heads']}_kv{spec['kv_heads']}_q{spec['query_length']}"
+        f"_k{spec['key_length']}_d64_{'causal' if spec['causal'] else 'full'}_{spec['dtype']}"
+    )
+    return WorkloadIdentity(name=name, spec=spec, content="c" * 16)
+
+
+def append(run: RunFolder, stage: str, cell: str, *measured: Measurement, attempt: int = 1) -> None:
+    """One cell's batch of records, closed by the seconds it took."""
+    worst = next((m for m in measured if m.status != "ok"), None)
+    last = Measurement(
+        metric=CELL_SECONDS,
+        value=1.25,
+        unit="s",
+        status=worst.status if worst else "ok",
+        reason=f"{worst.subject}: {worst.reason}".removeprefix(": ") if worst else None,
+    )
+    run.stage(stage).mkdir(parents=True, exist_ok=True)
+    with Log(run.log(stage)) as log:
+        log.append([_record(each, stage, cell, attempt) for each in (*measured, last)])
+
+
+def end(run: RunFolder, stage: str, *, status: str = "ok", reason: str | None = None) -> None:
+    run.stage(stage).mkdir(parents=True, exist_ok=True)
+    ends = {r.cell: r.status for r in stage_records(run, stage) if r.metric == CELL_SECONDS}
+    done = Done(
+        status=status,
+        reason=reason,
+        cells=dict.fromkeys(ends, "f" * 16),
+        counts=dict(Counter(ends.values())),
+        session=1,
+        time=now(),
+    )
+    write_done(run, stage, done)
+
+
+def latency(subject: str, samples: list[float], key_length: int = 128, **changes) -> Measurement:
+    """A latency of one subject; without samples it is unknown, and `changes` says why."""
+    fields = {
+        "metric": "latency_ms",
+        "value": median(samples) if samples else None,
+        "unit": "ms",
+        "samples": samples,
+        "subject": subject,
+        "level": "kernel",
+        "source": "perf_counter around the call",
+        "workload": workload(key_length),
+    }
+    return Measurement(**{**fields, **changes})
+
+
+def _record(measurement: Measurement, stage: str, cell: str, attempt: int) -> Record:
+    fields = {name: getattr(measurement, name) for name in measurement.__struct_fields__}
+    return Record(
+        **fields,
+        schema=SCHEMA,
+        run=RUN,
+        session=1,
+        stage=stage,
+        cell=cell,
+        fingerprint="f" * 16,
+        host=HOST,
+        time=now(),
+        attempt=attempt,
+    )

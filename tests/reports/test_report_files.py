@@ -1,0 +1,162 @@
+"""The files of a report: what they hold, and that nothing needs a network or a framework."""
+
+import re
+import struct
+import subprocess
+import sys
+
+from build_run import append, begin, end, latency
+
+from assay.plugins import listing, load
+from assay.reports.build import build
+from assay.reports.interactive import plotly_script
+
+BROKEN = (
+    '"""A figure that fails."""\n\ndef draw(records):\n    raise KeyError("no <b>such</b> thing")\n'
+)
+WRONG = '"""A figure that returns no chart."""\n\ndef draw(records):\n    return [1]\n'
+
+
+def page_of(built):
+    """The page without the library in it."""
+    text = built.html.read_text()
+    assert text.count(plotly_script()) == 1
+    return text.replace(plotly_script(), "")
+
+
+def resolution(png):
+    """The pixels for each metre that a PNG states, across and down."""
+    at = png.index(b"pHYs") + 4
+    across, down, unit = struct.unpack(">IIB", png[at : at + 9])
+    assert unit == 1
+    return across, down
+
+
+def test_failures_come_before_everything_measured(run):
+    built = build(run)
+    for text in (page_of(built), built.markdown.read_text()):
+        order = [
+            text.index(part) for part in ("1 failed; unfinished: bench", "over budget", "Stages")
+        ]
+        order += [text.index("Results of host"), text.index("Paired ratios of bench")]
+        order.append(text.index("Provenance"))
+        assert order == sorted(order)
+
+
+def test_text_from_outside_is_never_markup(run):
+    built = build(run)
+    assert "<script>alert" not in built.html.read_text()
+    assert "&lt;script&gt;alert(1)" in page_of(built)
+    assert "<script>alert" not in built.markdown.read_text()
+
+
+def test_a_name_cannot_leave_its_script_element(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "k128", latency("</script><img src=x>", [1.0, 2.0]))
+    page = page_of(build(run))
+    assert "<img" not in page
+    assert page.count("<script") == page.count("</script")
+
+
+def test_page_needs_no_network(run):
+    page = page_of(build(run))
+    assert not re.search(r"https?://", page)
+    assert not re.search(r"<link|@import|\bsrc=|\bhref=|url\(", page)
+
+
+def test_unknown_has_its_reason_where_it_stands(run):
+    built = build(run)
+    assert re.search(r'<td[^>]* title="16 GiB wanted, 7 GiB free"[^>]*>—<sup>', page_of(built))
+    markdown = built.markdown.read_text()
+    row = next(line for line in markdown.splitlines() if "k256" in line and "| eager | —" in line)
+    number = re.search(r"— \((\d)\)", row).group(1)
+    assert f"({number}) 16 GiB wanted, 7 GiB free" in markdown
+
+
+def test_figures_are_printed_at_300_dpi(run):
+    built = build(run)
+    assert {path.name for path in built.figures} == {
+        "accuracy_check_float32_causal.png",
+        "latency_bench_float32_causal.png",
+    }
+    for path in built.figures:
+        assert resolution(path.read_bytes()) == (11811, 11811)  # 300 / 0.0254
+        assert f"figures/{path.name}" in built.markdown.read_text()
+        assert f'id="figure-{path.stem}"' in page_of(built)
+
+
+def test_a_figure_of_an_earlier_build_goes_away(run):
+    (run.path / "figures").mkdir()
+    (run.path / "figures" / "latency_gone.png").write_bytes(b"old")
+    built = build(run)
+    assert set((run.path / "figures").iterdir()) == set(built.figures)
+
+
+def test_broken_figures_are_lines_in_the_report(tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "broken.py").write_text(BROKEN)
+    (own / "wrong.py").write_text(WRONG)
+    run = begin(tmp_path / "run", plugins=[str(own), str(tmp_path / "gone")])
+    append(run, "bench", "k128", latency("sdpa", [1.0, 2.0]))
+    built = build(run)
+    problems = "\n".join(built.report.problems)
+    assert "figure broken failed: KeyError" in problems
+    assert "figure wrong failed: draw returned int" in problems
+    assert "gone of this run are not here" in problems
+    assert "figure broken failed" in built.markdown.read_text()
+    assert "no &lt;b&gt;such&lt;/b&gt; thing" in page_of(built)
+    assert [path.stem for path in built.figures] == ["latency_bench_float32_causal"]
+
+
+def test_building_twice_writes_the_same(run):
+    first = [path.read_bytes() for path in _files(build(run))]
+    assert first == [path.read_bytes() for path in _files(build(run))]
+
+
+def test_a_run_without_any_record_has_a_report(tmp_path):
+    built = build(begin(tmp_path))
+    assert built.report.verdict == "unfinished: no stage has begun"
+    assert "unfinished" in built.html.read_text()
+
+
+def test_report_needs_no_framework_and_says_what_it_could_not_write(run):
+    end(run, "bench")
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'plotly', 'matplotlib'): sys.modules[name] = None\n"
+        "from pathlib import Path\n"
+        "from assay.records.run import RunFolder\n"
+        "from assay.reports.build import build\n"
+        f"built = build(RunFolder(path=Path({str(run.path)!r})))\n"
+        "assert built.html is None and built.figures == ()\n"
+        "print(*built.notes, sep='\\n')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "package plotly is not installed" in done.stdout
+    assert "package matplotlib is not installed" in done.stdout
+    assert (run.path / "report.md").is_file()
+    assert not (run.path / "report.html").exists()
+
+
+def test_with_torch_absent_the_whole_report_is_written(run):
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from pathlib import Path\n"
+        "from assay.records.run import RunFolder\n"
+        "from assay.reports.build import build\n"
+        f"built = build(RunFolder(path=Path({str(run.path)!r})))\n"
+        "assert built.html.is_file() and len(built.figures) == 2 and not built.notes, built\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_figure_says_what_it_draws_and_takes_nothing():
+    """A report of a run that measured something else has no charts, and no failure of one."""
+    for plugin in listing("figures").values():
+        assert plugin.summary, plugin.path
+        assert load(plugin).draw([]) == []
+
+
+def _files(built):
+    return [built.html, built.markdown, *built.figures]

@@ -1,0 +1,255 @@
+"""What the tables say of records, before any format."""
+
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+from build_run import append, begin, end, latency, workload
+from rich.console import Console
+
+from assay.records.schema import Measurement
+from assay.reports import terminal
+from assay.reports.contents import read_contents
+from assay.reports.numerals import number, size_in_bytes, tick
+from assay.reports.paired import paired
+from assay.reports.provenance import provenance
+from assay.reports.report import judge
+from assay.reports.summary import interval_of_median
+from assay.reports.tables import Cell, Table, outcomes, results, stages
+
+
+def texts(table):
+    return [[cell.text for cell in row] for row in table.cells]
+
+
+def test_outcomes_are_ordered_by_severity_and_told_once(run):
+    rows = texts(outcomes(read_contents(run).records))
+    assert [row[:4] for row in rows] == [
+        ["failed", "check", "k128/sdpa", "sdpa"],
+        ["oom", "bench", "k256", "eager"],
+        ["unsupported", "bench", "k256", "a"],
+    ]
+
+
+def test_a_failure_of_a_whole_cell_is_not_lost(tmp_path):
+    """Only a repetition is left out: a cell that failed without any subject still has its row."""
+    run = begin(tmp_path)
+    lost = Measurement(metric="x", value=None, unit="", status="timeout", reason="over 60 s")
+    append(run, "bench", "k1", lost)
+    assert texts(outcomes(read_contents(run).records)) == [
+        ["timeout", "bench", "k1", "", "over 60 s"]
+    ]
+
+
+def test_stages_are_shown_as_they_ended(run):
+    contents = read_contents(run, planned=["host", "quality"])
+    shown = {row[0]: row[1:] for row in texts(stages(contents.stages))}
+    assert shown["host"][:2] == ["ok", "1 ok"]
+    assert shown["check"] == ["failed", "1 failed", "1.250", "1 of 1 cells failed"]
+    assert shown["bench"][:3] == ["unfinished", "1 oom, 1 ok", "2.500"]
+    assert shown["quality"] == ["unfinished", "none", "—", ""]
+
+
+def test_verdict_counts_failures_and_names_what_is_unfinished(run):
+    assert judge(read_contents(run).stages) == ("failed", "1 failed; unfinished: bench")
+
+
+def test_verdict_holds_only_when_every_stage_is_done(tmp_path):
+    run = begin(tmp_path)
+    assert judge(read_contents(run).stages)[0] == "unfinished"
+    append(run, "bench", "k1", latency("sdpa", [1.0, 2.0]))
+    assert judge(read_contents(run).stages) == ("unfinished", "unfinished: bench")
+    end(run, "bench")
+    assert judge(read_contents(run).stages) == ("ok", "holds")
+    assert judge(read_contents(run, planned=["check"]).stages)[0] == "unfinished"
+
+
+def test_a_run_that_skipped_everything_does_not_hold(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "k1", latency("sdpa", [], status="skipped", reason="no torch here"))
+    end(run, "bench")
+    verdict = ("unfinished", "nothing was measured, with 1 skipped")
+    assert judge(read_contents(run).stages) == verdict
+
+
+def test_a_failed_stage_without_records_is_a_failure(tmp_path):
+    run = begin(tmp_path)
+    end(run, "bench", status="failed", reason="no implementation could be loaded")
+    assert judge(read_contents(run).stages) == ("failed", "1 failed")
+
+
+def test_results_show_median_quartiles_and_count(run):
+    table = results("bench", read_contents(run).records)
+    assert table.columns == ("workload", "subject", "latency_ms")
+    first = table.cells[0][2]
+    assert (first.text, first.detail, first.value) == ("4", "3–6, n 3", 4.0)
+    assert "perf_counter around the call" in table.note
+
+
+def test_unknown_is_a_dash_with_its_reason(run):
+    table = results("bench", read_contents(run).records)
+    [lost] = [row[2] for row in table.cells if row[1].text == "eager" and "k256" in row[0].text]
+    assert (lost.text, lost.value, lost.hint) == ("—", None, "16 GiB wanted, 7 GiB free")
+    assert lost.hint in table.reasons
+
+
+def test_a_crash_explains_every_value_its_subject_lacks(tmp_path):
+    """A crashed subject leaves one record, called like its probe; that is no column of its own."""
+    run = begin(tmp_path)
+    crash = latency("eager", [], metric="latency", unit="", status="failed", reason="signal 11")
+    append(run, "bench", "k128", crash, latency("sdpa", [1.0, 2.0]))
+    table = results("bench", read_contents(run).records)
+    assert table.columns == ("workload", "subject", "latency_ms")
+    lost = table.cells[0][2]
+    assert (lost.text, lost.hint, lost.tone) == ("—", "signal 11", "failed")
+
+
+def test_a_metric_that_is_unknown_everywhere_keeps_its_column(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "k1", latency("sdpa", [], metric="power_w", unit="W", reason="no NVML"))
+    table = results("bench", read_contents(run).records)
+    assert table.columns[2] == "power_w (W)"
+    assert (table.cells[0][2].text, table.cells[0][2].hint) == ("—", "no NVML")
+
+
+def test_measured_zero_is_not_a_dash(tmp_path):
+    run = begin(tmp_path)
+    exact = Measurement(metric="max_error_out", value=0.0, unit="abs", workload=workload())
+    append(run, "check", "k1", exact)
+    cell = results("check", read_contents(run).records).cells[0][2]
+    assert (cell.text, cell.value) == ("0", 0.0)
+
+
+def test_a_new_metric_of_a_new_stage_appears(tmp_path):
+    run = begin(tmp_path)
+    append(run, "quality", "k1", Measurement(metric="perplexity", value=17.25, unit="nats"))
+    table = results("quality", read_contents(run).records)
+    assert table.columns == ("cell", "subject", "perplexity (nats)")
+    assert texts(table) == [["k1", "", "17.25"]]
+
+
+def test_cell_seconds_are_counted_but_no_result(run):
+    contents = read_contents(run)
+    tables = [results(stage.name, contents.records) for stage in contents.stages]
+    assert not any("cell_seconds" in column for table in tables for column in table.columns)
+
+
+def test_no_record_is_lost_where_workload_and_subject_repeat(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "cold", latency("sdpa", [1.0, 2.0]))
+    append(run, "bench", "warm", latency("sdpa", [3.0, 4.0]), latency("sdpa", [5.0, 6.0]))
+    table = results("bench", read_contents(run).records)
+    assert [(row[0], row[2]) for row in texts(table)] == [
+        ("cold", "1.500"),
+        ("warm", "3.500"),
+        ("warm", "5.500"),
+    ]
+
+
+def test_superseded_attempts_are_not_shown(tmp_path):
+    run = begin(tmp_path)
+    lost = latency("sdpa", [], status="failed", reason="killed")
+    append(run, "bench", "k128", lost)
+    append(run, "bench", "k128", latency("sdpa", [5.0, 6.0, 7.0]), attempt=2)
+    records = read_contents(run).records
+    assert outcomes(records).rows == ()
+    assert [row[2] for row in texts(results("bench", records))] == ["6"]
+
+
+def test_paired_ratio_is_the_median_of_rounds_not_the_ratio_of_medians(tmp_path):
+    run = begin(tmp_path)
+    peer, ours = [1.0, 10.0, 100.0], [0.5, 30.0, 50.0]
+    append(run, "bench", "k128", latency("eager", peer), latency("sdpa", ours))
+    [row] = paired("bench", read_contents(run).records).cells
+    assert [cell.text for cell in row[2:4]] == ["sdpa", "eager"]
+    assert row[4].value == 0.5
+    assert row[5].text == "0.5000–3"
+
+
+def test_unequal_rounds_are_not_paired_and_say_so(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "k128", latency("eager", [1.0, 2.0, 3.0]), latency("sdpa", [1.0, 2.0]))
+    [row] = paired("bench", read_contents(run).records).cells
+    assert row[4].text == "—" and "sdpa has 2 rounds, eager has 3" in row[4].hint
+
+
+def test_samples_of_different_cells_are_not_paired(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "one", latency("eager", [1.0, 2.0]))
+    append(run, "bench", "two", latency("sdpa", [1.0, 2.0]))
+    assert paired("bench", read_contents(run).records) is None
+
+
+def test_interval_is_repeatable_and_holds_the_median():
+    values = [1.0 + 0.01 * (i % 7) for i in range(30)]
+    low, high = interval_of_median(values)
+    assert (low, high) == interval_of_median(values)
+    assert 1.0 < low <= 1.03 <= high < 1.06
+
+
+def test_provenance_traces_the_run(run):
+    contents = read_contents(run)
+    tables = {table.title: table for table in provenance(contents.run)}
+    keys = {row[0].text: row[1] for row in tables["Fixed keys"].cells}
+    assert (keys["dataset"].text, keys["dataset"].hint) == ("—", "no data set is read")
+    assert len(tables["Sessions"].rows) == 2
+    assert "assay study run" in tables["Sessions"].cells[0][3].text
+    facts = {row[0].text: row[1] for row in tables["Machine and versions of sessions 1, 2"].cells}
+    assert facts["versions: numpy"].text == "2.1.0"
+    assert "8 GiB" in facts["devices: 0"].text
+    assert (facts["ptxas"].text, facts["ptxas"].hint) == ("—", "no ptxas on the PATH")
+
+
+def test_torn_bytes_are_reported(run):
+    with run.log("bench").open("ab") as file:
+        file.write(b'{"metric": "laten')
+    [problem] = read_contents(run).problems
+    assert "17 bytes" in problem and "stage bench" in problem
+
+
+def test_an_unreadable_log_costs_only_its_stage(run):
+    log = run.log("bench")
+    log.write_bytes(log.read_bytes().replace(b'"unit"', b'"tinu"', 1))
+    contents = read_contents(run)
+    assert [s.status for s in contents.stages if s.name == "bench"] == ["unreadable"]
+    assert judge(contents.stages) == ("failed", "2 failed")
+    assert results("host", contents.records)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (1.0, "1"),
+        (1234.5678, "1,235"),
+        (16777216.0, "16,777,216"),
+        (0.123456, "0.1235"),
+        (1.23456e-7, "1.23e-7"),
+        (-2.5, "-2.500"),
+        (3.2e12, "3.20e12"),
+    ],
+)
+def test_numbers_read_well(value, text):
+    assert number(value) == text
+
+
+def test_sizes_and_ticks():
+    assert (size_in_bytes(0), size_in_bytes(3 << 29)) == ("0 B", "1.500 GiB")
+    assert (tick(0.02), tick(1000.0), tick(5e-5)) == ("0.02", "1,000", "5.00e-5")
+
+
+def test_terminal_shows_text_as_it_is_and_every_reason():
+    table = Table(title="[b]T[/b]", columns=("x",), rows=((Cell(text="—", hint="why [red]"),),))
+    console = Console(file=StringIO(), width=60)
+    terminal.show(table, console)
+    shown = console.file.getvalue()
+    assert "[b]T[/b]" in shown and "— [1]" in shown and "[1] why [red]" in shown
+
+
+def test_tables_and_terminal_load_no_drawing_library():
+    code = (
+        "import sys, assay.reports.tables, assay.reports.terminal, assay.reports.provenance\n"
+        "assert not {'plotly', 'matplotlib', 'numpy', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
