@@ -74,7 +74,11 @@ def inspect() -> Host:
     commit, dirty = _git_state(unknown)
     return Host(
         devices=(_cpu(), *accelerators),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=(
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        ),
         os=f"{platform.system()} {platform.release()}",
         versions=versions(unknown),
         commit=commit,
@@ -200,7 +204,9 @@ def _torch_build() -> dict[str, str | None]:
 
 def _ptxas_version() -> str | None:
     spec = importlib.util.find_spec("triton")
-    bundled = Path(spec.origin).parent / "backends/nvidia/bin/ptxas" if spec and spec.origin else None
+    bundled = (
+        Path(spec.origin).parent / "backends/nvidia/bin/ptxas" if spec and spec.origin else None
+    )
     command = str(bundled) if bundled and bundled.is_file() else "ptxas"
     match = re.search(r"V(\d[\d.]*)", _output([command, "--version"]) or "")
     return match.group(1) if match else None

@@ -112,7 +112,9 @@ def _numpy_bench() -> dict[str, list[Timed]]:
     read = count * 4 / 1e9
     return {
         "copy_bandwidth": [
-            timed(f"copyto of {size}, read plus written", 2 * read, lambda: np.copyto(target, source))
+            timed(
+                f"copyto of {size}, read plus written", 2 * read, lambda: np.copyto(target, source)
+            )
         ],
         "read_bandwidth": [
             timed(f"max of {size}", read, source.max),

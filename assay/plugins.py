@@ -70,7 +70,9 @@ def kinds() -> dict[str, Plugin]:
 def kind_named(kind: str) -> Plugin:
     """The plugin folder called `kind`."""
     if kind not in kinds():
-        raise BadInput(f"there is no kind of plugin called {kind!r}; there are {', '.join(kinds())}")
+        raise BadInput(
+            f"there is no kind of plugin called {kind!r}; there are {', '.join(kinds())}"
+        )
     return kinds()[kind]
 
 
@@ -127,9 +129,7 @@ def load(plugin: Plugin) -> ModuleType:
     try:
         return _import(plugin.path)
     except Exception as error:
-        raise BadInput(
-            f"{plugin.path} fails on import: {type(error).__name__}: {error}"
-        ) from error
+        raise BadInput(f"{plugin.path} fails on import: {type(error).__name__}: {error}") from error
 
 
 def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
@@ -137,7 +137,9 @@ def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
     resolved = tuple(dict.fromkeys(Path(folder).resolve() for folder in folders))
     for folder in resolved:
         if not folder.is_dir() and not (folder.is_file() and folder.suffix == ".py"):
-            raise BadInput(f"--plugins {folder} is not a folder; give the folder that holds your files")
+            raise BadInput(
+                f"--plugins {folder} is not a folder; give the folder that holds your files"
+            )
     return resolved
 
 
@@ -158,13 +160,17 @@ def _in_user_folder(folder: Path, kind: Plugin) -> list[Plugin]:
     if folder.is_file():
         plugin = _from_file(folder, kind)
         return [plugin] if contract <= plugin.functions else []
-    told_by_function = [plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions]
+    told_by_function = [
+        plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions
+    ]
     return told_by_function + _in_folder(folder / kind.name, kind)
 
 
 def _from_file(path: Path, kind: Plugin) -> Plugin:
     if not path.is_file():
-        raise BadInput(f"there is no file {path}; give the path of a Python file, or a plugin's name")
+        raise BadInput(
+            f"there is no file {path}; give the path of a Python file, or a plugin's name"
+        )
     return _describe(
         path.resolve(), kind=kind.name, name=path.stem, defaults=_folder_defaults(kind)
     )

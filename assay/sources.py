@@ -12,7 +12,7 @@ from assay.plugins import PACKAGE
 
 
 def content_digests(*paths: Path) -> dict[str, str]:
-    """Each file that `paths` reach through imports, by a name that does not depend on the machine."""
+    """A digest of each file that `paths` reach through imports, by a machine-independent name."""
     reached: set[Path] = set()
     waiting = [Path(path).resolve() for path in paths]
     while waiting:

@@ -14,7 +14,7 @@ KIND = "sequence"
 
 @dataclass(frozen=True, kw_only=True)
 class Implementation:
-    """A loaded implementation. `attention(q, k, v, *, causal, scale)` on [batch, heads, seq, dim]."""
+    """A loaded implementation: `attention(q, k, v, *, causal, scale)`, [batch, heads, seq, dim]."""
 
     name: str
     framework: str

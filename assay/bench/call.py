@@ -16,7 +16,7 @@ INPUTS = ("q", "k", "v")
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """Calling it runs the forward pass and returns the framework's own array, perhaps unfinished."""
+    """Calling it runs the forward pass; the framework's own array comes back, maybe unfinished."""
 
     name: str
     device: str

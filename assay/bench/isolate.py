@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -77,10 +78,8 @@ def _watch(process: subprocess.Popen, deadline: float, memory_bytes: int) -> End
 
 def _end_group(process: subprocess.Popen) -> None:
     """Leave nothing of the process behind, its own children included."""
-    try:
+    with suppress(ProcessLookupError):  # every member has ended by itself
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # every member has ended by itself
     process.wait()
 
 

@@ -138,7 +138,9 @@ def _values(returned: Iterable[Measurement | dict]) -> list[Measurement]:
     try:
         return msgspec.convert(returned, list[Measurement], from_attributes=True)
     except msgspec.ValidationError as error:
-        raise BadInput(f"a probe returns a list of measurements; this one does not: {error}") from error
+        raise BadInput(
+            f"a probe returns a list of measurements; this one does not: {error}"
+        ) from error
 
 
 def _of(subject: str, workload: Workload, measurement: Measurement) -> Measurement:
@@ -171,4 +173,6 @@ def _out_of_memory(error: Exception) -> bool:
     if isinstance(error, MemoryError):
         return True
     loaded = (name for name in plugins.listing("frameworks") if name in sys.modules)
-    return any(plugins.load(plugins.find("frameworks", name)).out_of_memory(error) for name in loaded)
+    return any(
+        plugins.load(plugins.find("frameworks", name)).out_of_memory(error) for name in loaded
+    )

@@ -35,7 +35,9 @@ def differences(a: Record, b: Record) -> list[str]:
         "host": (a.host, b.host),
         "status": (a.status, b.status),
     }
-    return [f"{name}: {left} against {right}" for name, (left, right) in pairs.items() if left != right]
+    return [
+        f"{name}: {left} against {right}" for name, (left, right) in pairs.items() if left != right
+    ]
 
 
 def run_differences(a: Run, b: Run) -> list[str]:

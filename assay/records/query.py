@@ -77,7 +77,9 @@ class Records:
             self._index.mkdir(exist_ok=True)
             for path in stale:
                 self._write_copy(path)
-            for old in set(self._index.glob("*.parquet")) - {self._copy(path) for path in self._logs}:
+            for old in set(self._index.glob("*.parquet")) - {
+                self._copy(path) for path in self._logs
+            }:
                 old.unlink(missing_ok=True)
         return len(stale)
 
@@ -119,7 +121,9 @@ class Records:
 
 
 def _define_views(connection: Any, sources: Sequence[str], run_files: Sequence[Path]) -> None:
-    empty = f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in _columns(Record).items())}"
+    empty = (
+        f"SELECT {', '.join(f'NULL::{kind} AS {name}' for name, kind in _columns(Record).items())}"
+    )
     everything = " UNION ALL BY NAME ".join(sources) or f"{empty}, false AS superseded WHERE false"
     connection.execute(f"CREATE VIEW every_record AS {everything}")
     connection.execute("CREATE VIEW attempts AS SELECT * EXCLUDE (superseded) FROM every_record")

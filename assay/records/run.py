@@ -1,8 +1,8 @@
 """A run's folder: where its parts lie, and how they are read.
 
-    <results>/<study>/<run_id>/run.json
-                               stages/<stage>/{metrics.jsonl, DONE, stdout.log, stderr.log}
-                               report.html report.md figures/
+<results>/<study>/<run_id>/run.json
+                           stages/<stage>/{metrics.jsonl, DONE, stdout.log, stderr.log}
+                           report.html report.md figures/
 """
 
 import secrets
@@ -107,7 +107,9 @@ def runs_below(results: Path) -> list[RunFolder]:
     if (results / RUN_FILE).is_file():
         return [RunFolder(path=results)]
     if not results.is_dir():
-        raise BadInput(f"there is no results folder {results}; run a study first, or give --out DIR")
+        raise BadInput(
+            f"there is no results folder {results}; run a study first, or give --out DIR"
+        )
     return [RunFolder(path=file.parent) for file in sorted(results.glob(f"*/*/{RUN_FILE}"))]
 
 

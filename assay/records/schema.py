@@ -13,6 +13,17 @@ SCHEMA = 1
 Status = Literal["ok", "failed", "oom", "timeout", "unsupported", "skipped", "refused"]
 Level = Literal["kernel", "layer", "model", "serving"]
 
+# From what needs a reader's eye most to what needs it least.
+SEVERITY: tuple[Status, ...] = (
+    "failed",
+    "oom",
+    "timeout",
+    "refused",
+    "skipped",
+    "unsupported",
+    "ok",
+)
+
 # The last record of every cell. Its presence is what makes a cell finished.
 CELL_SECONDS = "cell_seconds"
 
@@ -108,7 +119,5 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     tracker_run: str | None = None
 
 
-KEYS = (
-    "budget batch accumulation devices compiled dtype dataset eval_stream seed commit dirty host "
-    "versions tracker_project tracker_run"
-).split()
+# Those of Run's fields that two runs must share to be compared.
+KEYS = tuple(field.name for field in msgspec.structs.fields(Run) if not field.required)

@@ -11,10 +11,8 @@ from assay.errors import BadInput
 from assay.records import log
 from assay.records.identity import current
 from assay.records.run import Done, RunFolder, open_run, read_done
-from assay.records.schema import CELL_SECONDS, Record, Run
+from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
 
-# From what needs a reader's eye most to what needs it least.
-SEVERITY = ("failed", "oom", "timeout", "refused", "skipped", "unsupported", "ok")
 UNFINISHED = "unfinished"
 UNREADABLE = "unreadable"
 

@@ -1,5 +1,7 @@
 """Tables on a terminal."""
 
+from dataclasses import replace
+
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -8,9 +10,19 @@ from rich.text import Text
 from assay.reports.style import TERMINAL_TONES
 from assay.reports.tables import Cell, Table
 
+# Where nothing says how wide the reader's screen is, a line may be this long.
+_FILE_WIDTH = 160
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or wide enough for tables in a file or pipe."""
+    found = Console()
+    return found if found.is_terminal else Console(width=_FILE_WIDTH)
+
 
 def show(table: Table, console: Console) -> None:
     """Print a table, then its note and the reasons its numbers refer to."""
+    table = shortened(table)
     reasons = table.reasons
     drawn = RichTable(
         title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD
@@ -18,13 +30,33 @@ def show(table: Table, console: Console) -> None:
     rows = table.cells
     for index, column in enumerate(table.columns):
         numeric = any(row[index].value is not None for row in rows)
-        drawn.add_column(Text(column), justify="right" if numeric else "left", overflow="fold")
+        drawn.add_column(
+            Text(column.replace("_", " ")), justify="right" if numeric else "left", overflow="fold"
+        )
     for row in rows:
         drawn.add_row(*(_text(cell, reasons) for cell in row))
     console.print(drawn)
     for line in (table.note, *(f"[{index}] {reason}" for reason, index in reasons.items())):
         if line:
             console.print(Text(line, style="dim"))
+
+
+def shortened(table: Table) -> Table:
+    """The table with the parts that all its workload names share said once, in the note."""
+    if "workload" not in table.columns or len(table.rows) < 2:
+        return table
+    column = table.columns.index("workload")
+    names = [row[column].text.split("_") for row in table.cells]
+    shared = [part for part in names[0] if all(part in name for name in names)]
+    rest = ["_".join(part for part in name if part not in shared) for name in names]
+    if not shared or not all(rest):
+        return table
+    rows = tuple(
+        (*row[:column], text, *row[column + 1 :])
+        for row, text in zip(table.rows, rest, strict=True)
+    )
+    note = f"Every workload has {' '.join(shared)}. {table.note}"
+    return replace(table, rows=rows, note=note.strip())
 
 
 def _text(cell: Cell, reasons: dict[str, int]) -> Text:

@@ -40,7 +40,7 @@ def decode(content: bytes) -> tuple[str, Cell]:
 
 
 def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
-    """The plugins a cell is made of: its stage, its probe, and subjects that are implementations."""
+    """The plugins a cell is made of: its stage, its probe and its implementations."""
     folders = cell.plugin_folders
     found = [plugins.find("stages", stage, folders)]
     if cell.probe:
@@ -57,7 +57,7 @@ def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
 
 
 def fingerprint(stage: str, cell: Cell, host: Host) -> str:
-    """Changes whenever the cell would measure something else: options, thresholds, code, packages."""
+    """Changes with whatever the cell measures: options, thresholds, code, packages."""
     used = parts(stage, cell)
     packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
     described = msgspec.to_builtins(cell, enc_hook=os.fspath)

@@ -20,17 +20,12 @@ from assay.records.durable import make_folder
 from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
-from assay.records.schema import CELL_SECONDS, SCHEMA, Measurement, Record, Status
+from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
 from assay.studies import plan
 from assay.studies.attempt import Job, Limits
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
 from assay.workloads.synthetic import identity
-
-# The worst first: a cell, and a stage, is as bad as the worst in it.
-_SEVERITY: tuple[Status, ...] = (
-    "failed", "oom", "timeout", "refused", "skipped", "unsupported", "ok",
-)  # fmt: skip
 
 
 class Observer(Protocol):
@@ -78,7 +73,9 @@ def _do_stage(
     folder = make_folder(setting.folder.stage(stage.name))
     with Log(setting.folder.log(stage.name)) as log:
         if log.set_aside_bytes:
-            observer.note(f"{log.set_aside_bytes} bytes of an unfinished cell set aside: {log.path}.torn")
+            observer.note(
+                f"{log.set_aside_bytes} bytes of an unfinished cell set aside: {log.path}.torn"
+            )
         before = runs.stage_records(setting.folder, stage.name)
         due = _due(stage, setting, earlier, before)
         observer.stage(stage.name, len(due), len(stage.cells))
@@ -122,7 +119,9 @@ def _attempts(
         if record.cell in attempts:
             attempts[record.cell] = max(attempts[record.cell], record.attempt + 1)
     by_name = {planned.cell.name: (planned, blocked) for planned, blocked in due}
-    engine = plugins.load(plugins.find("engines", setting.study.engine, setting.study.plugin_folders))
+    engine = plugins.load(
+        plugins.find("engines", setting.study.engine, setting.study.plugin_folders)
+    )
     start = time.monotonic()
     for job, measurements in engine.run(_jobs(stage, due, setting)):
         planned, blocked = by_name.pop(job.cell.name)
@@ -185,7 +184,7 @@ def _records(
         "time": runs.now(),
         "attempt": attempt,
     }
-    worst = min(measurements, key=lambda m: _SEVERITY.index(m.status), default=None)
+    worst = min(measurements, key=lambda m: SEVERITY.index(m.status), default=None)
     end = Measurement(
         metric=CELL_SECONDS,
         value=elapsed_s,
@@ -211,7 +210,11 @@ def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> D
     failed = [name for name, record in ends.items() if record.status == "failed"]
     return Done(
         status="failed" if failed else "ok",
-        reason=f"{len(failed)} of {len(ends)} cells failed, the first is {failed[0]}" if failed else None,
+        reason=(
+            f"{len(failed)} of {len(ends)} cells failed, the first is {failed[0]}"
+            if failed
+            else None
+        ),
         cells={planned.cell.name: planned.fingerprint for planned in stage.cells},
         counts=dict(counts),
         session=setting.session,

@@ -69,14 +69,10 @@ def _begin(
     )
     run = _run(folder, asked, host, name, [*sessions, session])
     runs.save(folder, run)
-    return Setting(
-        folder=folder, run=run.run, session=session.number, study=asked, host=host
-    )
+    return Setting(folder=folder, run=run.run, session=session.number, study=asked, host=host)
 
 
-def _run(
-    folder: RunFolder, asked: Study, host: Host, name: str, sessions: list[Session]
-) -> Run:
+def _run(folder: RunFolder, asked: Study, host: Host, name: str, sessions: list[Session]) -> Run:
     keys = _keys(asked, host)
     return Run(
         schema=SCHEMA,

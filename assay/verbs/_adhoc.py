@@ -17,4 +17,5 @@ def run_adhoc(verb: str, study: "Study", *, out: Path, as_json: bool, dry_run: b
         _running.show_plan(study)
         return 0
     name = verb if study.study == "unnamed" else study.study
-    return _running.run(session.started(study, host.inspect(), out, name), as_json=as_json)
+    begun = session.started(study, host.inspect(), out, name)
+    return _running.run(begun, as_json=as_json, results=True)

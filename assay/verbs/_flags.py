@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 Impl = Annotated[
     str | None,
-    typer.Option("--impl", help="Implementations: names and paths of files, comma between; or all."),
+    typer.Option(
+        "--impl", help="Implementations: names and paths of files, comma between; or all."
+    ),
 ]
 Workload = Annotated[
     str | None,
@@ -51,13 +53,15 @@ def load_study(
     plugins: Sequence[Path] | None,
     flags: Sequence[str] = (),
 ) -> "Study":
-    """The study of a file (or Kconfig's defaults) with flags over it and --set over both."""
+    """The study of a file (or Kconfig's defaults) with flags over it, later ones over earlier, and
+    --set over all."""
     from assay.studies import kconfig
 
     if config is not None and not config.exists() and len(config.parts) == 1:
         config = kconfig.defconfig(config.name)
     given = {entry.partition("=")[0] for entry in sets or ()}
-    from_flags = [entry for entry in flags if entry.partition("=")[0] not in given]
+    last = {entry.partition("=")[0]: entry for entry in flags}
+    from_flags = [entry for symbol, entry in last.items() if symbol not in given]
     return kconfig.load(config, [*from_flags, *(sets or ())], plugins or ())
 
 

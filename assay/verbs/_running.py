@@ -57,8 +57,11 @@ class Progress:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def run(context: "AbstractContextManager[Setting]", *, as_json: bool = False) -> int:
-    """Carry out a run, write its report and show it; returns the exit code."""
+def run(
+    context: "AbstractContextManager[Setting]", *, as_json: bool = False, results: bool = False
+) -> int:
+    """Carry out a run, write its report and show it, with all results or without; returns the
+    exit code."""
     from assay.reports.build import build
     from assay.studies import execute
 
@@ -68,34 +71,31 @@ def run(context: "AbstractContextManager[Setting]", *, as_json: bool = False) ->
         try:
             records = execute.execute(setting, progress)
         except KeyboardInterrupt:
-            progress.note(
-                f"interrupted; finished cells are kept. Go on with: assay study resume {folder.path}"
-            )
+            progress.note(f"interrupted; go on with: assay study resume {folder.path}")
             return INTERRUPTED
         built = build(folder, planned=setting.study.stages)
     if as_json:
         print_json(records)
     else:
-        show_report(built.report)
+        show_report(built.report, results=results)
     for note in built.notes:
         progress.note(note)
     print(f"report: {built.html or built.markdown}", file=sys.stderr if as_json else sys.stdout)
     return execute.exit_code(records)
 
 
-def show_report(report: "Report") -> None:
-    """The report's tables on the terminal, without provenance."""
-    from rich.console import Console
+def show_report(report: "Report", *, results: bool) -> None:
+    """The report on the terminal: verdict, what went wrong, stages, ratios; results if asked."""
+    from assay.reports.terminal import console, show
 
-    from assay.reports.terminal import show
-
-    console = Console()
-    console.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
+    screen = console()
+    screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
     for problem in report.problems:
-        console.print(problem, markup=False)
-    tables = (report.outcomes, report.stages, *report.results, *report.paired)
+        screen.print(problem, markup=False)
+    shown = report.results if results else ()
+    tables = (report.outcomes, report.stages, *shown, *report.paired)
     for table in (table for table in tables if table.rows):
-        show(table, console)
+        show(table, screen)
 
 
 def print_json(records: "Sequence[Record]") -> None:
@@ -107,11 +107,9 @@ def print_json(records: "Sequence[Record]") -> None:
 
 def show_plan(study: "Study") -> None:
     """What running a study would do here, without doing any of it."""
-    from rich.console import Console
-
     from assay import host
     from assay.reports.tables import Table
-    from assay.reports.terminal import show
+    from assay.reports.terminal import console, show
     from assay.studies import plan
 
     here = host.inspect()
@@ -133,10 +131,9 @@ def show_plan(study: "Study") -> None:
         columns=("stage", "cell", "subjects", "fingerprint", "skipped"),
         rows=tuple(rows),
     )
-    show(table, Console())
+    show(table, console())
 
 
 def finish(code: int) -> None:
     """End the verb with an exit code."""
     raise typer.Exit(code)
-

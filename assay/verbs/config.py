@@ -45,7 +45,7 @@ def save(
 
 
 def check(file: File = DEFAULT_FILE) -> None:
-    """Refuse a file with anything wrong in it. Example: assay config check --file defconfigs/mine"""
+    """Refuse a file with anything wrong in it. Example: assay config check --file mine"""
     from assay.studies import kconfig
 
     kconfig.load(file)

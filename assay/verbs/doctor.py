@@ -33,17 +33,15 @@ def doctor(
     if as_json:
         _print_json(here, measured)
         return
-    from rich.console import Console
+    from assay.reports.terminal import console, show
 
-    from assay.reports.terminal import show
-
-    console = Console()
+    screen = console()
     for table in (
         _machine(here),
         *([_ceilings(measured)] if peaks else []),
         _runnable(check_folders(plugins or ())),
     ):
-        show(table, console)
+        show(table, screen)
 
 
 def _measure(here: "Host") -> "list[Measurement]":
@@ -112,7 +110,9 @@ def _runnable(folders: "tuple") -> "Table":
                 rows.append((f"{kind}/{plugin.name}", "yes", f"with {', '.join(plugin.requires)}"))
     for package, purpose in _OPTIONAL.items():
         here = plugins.installed(package)
-        rows.append((purpose, "yes" if here else "no", f"with {package}" if here else _how(package)))
+        rows.append(
+            (purpose, "yes" if here else "no", f"with {package}" if here else _how(package))
+        )
     return Table(title="What runs here", columns=("what", "runs", "how"), rows=tuple(rows))
 
 

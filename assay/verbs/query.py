@@ -8,7 +8,7 @@ import typer
 from assay.verbs import _flags as flags
 
 EXAMPLE = (
-    "Example: assay query \"SELECT subject, workload.name, median(value) FROM records "
+    'Example: assay query "SELECT subject, workload.name, median(value) FROM records '
     "WHERE metric = 'latency_ms' GROUP BY ALL\""
 )
 
@@ -41,10 +41,8 @@ def query(
 
 
 def _show(columns: list[str], rows: list[tuple]) -> None:
-    from rich.console import Console
-
     from assay.reports.tables import Table
-    from assay.reports.terminal import show
+    from assay.reports.terminal import console, show
 
     texts = tuple(tuple("null" if value is None else str(value) for value in row) for row in rows)
-    show(Table(title=f"{len(rows):,} rows", columns=tuple(columns), rows=texts), Console())
+    show(Table(title=f"{len(rows):,} rows", columns=tuple(columns), rows=texts), console())

@@ -28,7 +28,7 @@ def report(
 
     folder, _ = open_run(path or newest_run(out))
     built = build(folder)
-    show_report(built.report)
+    show_report(built.report, results=True)
     for note in built.notes:
         print(note)
     print(f"report: {built.html or built.markdown}")

@@ -14,7 +14,9 @@ RunArgument = Annotated[
 
 
 def command() -> typer.Typer:
-    app = typer.Typer(no_args_is_help=True, help=f"{__doc__} Example: assay study run --config quickstart")
+    app = typer.Typer(
+        no_args_is_help=True, help=f"{__doc__} Example: assay study run --config quickstart"
+    )
     app.command()(plan)
     app.command()(run)
     app.command()(status)
@@ -55,19 +57,21 @@ def run(
         return
     earlier = session.latest(out, study) if keep_going else None
     here = host.inspect()
-    begun = session.resumed(earlier, here) if earlier else session.started(study, here, out, study.study)
+    begun = (
+        session.resumed(earlier, here)
+        if earlier
+        else session.started(study, here, out, study.study)
+    )
     finish(_running.run(begun, as_json=as_json))
 
 
 def status(path: RunArgument = None, out: flags.Out = flags.RESULTS) -> None:
     """What of a run is done, and what resuming it would do. Example: assay study status"""
-    from rich.console import Console
-
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
     from assay.reports.tables import Table
-    from assay.reports.terminal import show
+    from assay.reports.terminal import console, show
     from assay.studies import plan as plans
     from assay.studies import session
 
@@ -89,7 +93,7 @@ def status(path: RunArgument = None, out: flags.Out = flags.RESULTS) -> None:
             rows=tuple(rows),
             note=f"go on with: assay study resume {folder.path}" if left else "",
         ),
-        Console(),
+        console(),
     )
 
 
@@ -115,7 +119,7 @@ def freeze(
     sets: flags.Set = None,
     plugins: flags.Plugins = None,
 ) -> None:
-    """Write a study down as defconfigs/NAME. Example: assay study freeze mine --run results/bench/..."""
+    """Write a study down as defconfigs/NAME. Example: assay study freeze mine --set ROUNDS=9"""
     from assay.errors import BadInput
     from assay.records import run as runs
     from assay.records.durable import write_atomically
@@ -132,4 +136,3 @@ def freeze(
         raise BadInput(f"{target} exists; choose another name, or remove it first")
     write_atomically(target, session.frozen(study, name).encode())
     print(f"wrote {target}; run it with: make defconfig-{name} && make")
-

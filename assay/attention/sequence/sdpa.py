@@ -1,7 +1,6 @@
 """torch's scaled_dot_product_attention, with the kernel that torch itself picks."""
 
 import torch
-from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 FRAMEWORK = "torch"
@@ -22,5 +21,8 @@ def attention(
         out = attention(seeing, k, v, causal=True, scale=scale)
         return torch.cat((torch.zeros_like(blind), out), dim=2)
     # is_causal is aligned top-left in torch; with fewer queries than keys the mask is said.
+    # Imported here because it loads torch's compiler, a second that other workloads do not owe.
+    from torch.nn.attention.bias import causal_lower_right
+
     bias = causal_lower_right(queries, keys)
     return scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=scale, enable_gqa=grouped)

@@ -56,17 +56,29 @@ def _compare(
     if not np.isfinite(error).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0])
         count = int((~np.isfinite(actual)).sum())
-        return [_failed(f"error_over_budget_{name}", f"{count} values of {name} are not finite, the first at {where}")]
+        return [
+            _failed(
+                f"error_over_budget_{name}",
+                f"{count} values of {name} are not finite, the first at {where}",
+            )
+        ]
     share = error / allowed
     worst = tuple(int(i) for i in np.unravel_index(int(share.argmax()), share.shape))
     holds = bool(share[worst] <= 1.0)
-    reason = None if holds else (
-        f"{name} is off by {error[worst]:.3g} at {worst}, "
-        f"{share[worst]:.3g} times what rounding explains"
+    reason = (
+        None
+        if holds
+        else (
+            f"{name} is off by {error[worst]:.3g} at {worst}, "
+            f"{share[worst]:.3g} times what rounding explains"
+        )
     )
     return [
         Measurement(
-            metric=f"max_error_{name}", value=float(error.max()), unit="abs", source=_SOURCE,
+            metric=f"max_error_{name}",
+            value=float(error.max()),
+            unit="abs",
+            source=_SOURCE,
             level="kernel",
         ),
         Measurement(

@@ -9,6 +9,8 @@ from assay.studies.grid import probe_cells
 from assay.studies.probing import run_probe
 from assay.studies.study import Study
 
+AFTER = ("host",)
+
 
 def cells(study: Study) -> list[Cell]:
     """One cell for each workload and implementation."""

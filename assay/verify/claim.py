@@ -1,0 +1,89 @@
+"""A claim: one published sentence, the records it needs, and what would refute it.
+
+    claims/append-speed.toml
+    says = "Appending in durable cells runs at 0.91 times the speed of a bare loop."
+    page = "docs/results/spine.md"
+    refuted_by = "A median below 0.7 over five rounds on one machine."
+    [records]
+    evidence = "spine"                  # the folder evidence/spine
+    where = { metric = "append_ratio", subject = "log" }
+    [holds]
+    statistic = "median"                # or minimum, maximum, value
+    at_least = 0.7                      # and / or at_most
+    shown = "0.91"                      # the figure as the page prints it
+
+The page prints the figure as a link to the claim's file, so no figure stands without its records.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import msgspec
+
+from assay.errors import BadInput
+from assay.records.schema import Record
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which records a claim rests on: those of an evidence folder whose fields equal `where`."""
+
+    evidence: str
+    where: dict[str, str]
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What must be true of the selected record, and the figure that is printed."""
+
+    statistic: Literal["median", "minimum", "maximum", "value"]
+    shown: str
+    at_least: float | None = None
+    at_most: float | None = None
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One file of claims/."""
+
+    says: str
+    page: str
+    refuted_by: str
+    records: Selection
+    holds: Condition
+
+
+def load(path: Path) -> Claim:
+    """Read a claim; what is missing, misspelt or of the wrong type is refused by name."""
+    try:
+        claim = msgspec.convert(tomllib.loads(path.read_text()), Claim)
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise BadInput(f"{path}: not a claim: {error}") from error
+    if claim.holds.at_least is None and claim.holds.at_most is None:
+        raise BadInput(f"{path}: [holds] needs at_least or at_most; else nothing could refute it")
+    return claim
+
+
+def select(claim: Claim, records: Sequence[Record]) -> Record:
+    """The one record that a claim rests on."""
+    found = [record for record in records if _matches(record, claim.records.where)]
+    if len(found) != 1:
+        raise BadInput(
+            f"{claim.records.where} selects {len(found)} records of {claim.records.evidence}; "
+            "wanted exactly one"
+        )
+    return found[0]
+
+
+def statistic(claim: Claim, record: Record) -> float:
+    """The number that the claim is about."""
+    if claim.holds.statistic == "value":
+        if record.value is None:
+            raise BadInput(f"{record.metric} has no value: {record.reason}")
+        return record.value
+    compute = {"median": median, "minimum": min, "maximum": max}[claim.holds.statistic]
+    return compute(record.samples)
+
+
+def _matches(record: Record, where: dict[str, str]) -> bool:
+    return all(getattr(record, name, None) == value for name, value in where.items())

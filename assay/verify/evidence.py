@@ -1,0 +1,52 @@
+"""Evidence: the small, compressed records behind claims that this machine cannot re-measure.
+
+evidence/<name>/ holds `run.json` as the run left it and `metrics.jsonl.gz`, the lines of all its
+logs unchanged.
+
+    python -m assay.verify.evidence RUN NAME        keeps the records of a run as evidence/NAME
+"""
+
+import gzip
+import sys
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import BadInput
+from assay.host import CHECKOUT
+from assay.records import log
+from assay.records.durable import make_folder, write_atomically
+from assay.records.identity import current
+from assay.records.run import RUN_FILE, open_run
+from assay.records.schema import Record
+
+FOLDER = CHECKOUT / "evidence"
+LINES_FILE = "metrics.jsonl.gz"
+
+
+def keep(run: Path, name: str) -> Path:
+    """Copy a run's records to evidence/<name>; every log must be whole."""
+    folder, _ = open_run(run)
+    lines = b""
+    for path in folder.logs():
+        if log.read(path).torn_bytes:
+            raise BadInput(f"{path} ends in an unfinished cell; resume the run first")
+        lines += path.read_bytes()
+    target = make_folder(FOLDER / name)
+    write_atomically(target / LINES_FILE, gzip.compress(lines, mtime=0))
+    write_atomically(target / RUN_FILE, folder.run_file.read_bytes())
+    return target
+
+
+def load(name: str) -> list[Record]:
+    """The records of evidence/<name>: each cell's last attempt."""
+    path = FOLDER / name / LINES_FILE
+    try:
+        lines = gzip.decompress(path.read_bytes())
+        return current(msgspec.json.Decoder(Record).decode_lines(lines))
+    except (OSError, EOFError, msgspec.MsgspecError) as error:
+        raise BadInput(f"{path}: not evidence: {error}") from error
+
+
+if __name__ == "__main__":
+    print(keep(Path(sys.argv[1]), sys.argv[2]))
