@@ -8,7 +8,8 @@ no implementation can avoid, judged at the size of the terms that are added up (
 - sqrt(n) units of float32, in which sums accumulate: n roundings, each as likely up as down,
   wander that far. n counts the keys, because every probability carries its row's normaliser, and
   for dk and dv also the query rows;
-- one float32 unit of the largest score: an error in a score is a relative error of its probability.
+- sqrt(head_dim) float32 units of the largest score: a score is a sum of head_dim products, and its
+  error is a relative error of its probability.
 """
 
 import numpy as np
@@ -45,7 +46,8 @@ def budgets(
     for name in TENSORS:
         size = sizes[name].max(axis=-1, keepdims=True)
         floor = units[name] * ulp(size, dtype)
-        floor += np.sqrt(terms[name]) * ulp(size, "float32") + ulp(score, "float32") * size
+        floor += np.sqrt(terms[name]) * ulp(size, "float32")
+        floor += np.sqrt(q.shape[3]) * ulp(score, "float32") * size
         error = np.abs(getattr(baseline, name) - getattr(reference, name)).max()
         allowed[name] = np.maximum(BASELINE_FACTOR * error, floor)
     return allowed

@@ -46,7 +46,11 @@ class Request:
 
 def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
     """Measurements of each subject as they are complete."""
-    probe = plugins.load(plugins.find("probes", request.probe, request.folders))
+    try:
+        probe = plugins.load(plugins.find("probes", request.probe, request.folders))
+    except BadInput as error:
+        yield from (_outcome(subject, request, error, "load") for subject in request.subjects)
+        return
     workload = make(request.workload)
     calls: dict[str, Call] = {}
     for subject in request.subjects:
@@ -54,6 +58,8 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
         try:
             calls[subject], prepared = _prepared(subject, workload, request, host)
             yield _of(subject, workload, prepared)
+        except BadInput as error:
+            yield _outcome(subject, request, error, "load")
         except Exception as error:
             yield _outcome(subject, request, error)
     if getattr(probe, "PAIRED", False):
@@ -147,11 +153,16 @@ def _of(subject: str, workload: Workload, measurement: Measurement) -> Measureme
     return msgspec.structs.replace(measurement, subject=subject, workload=workload.identity)
 
 
-def _outcome(subject: str, request: Request, error: Exception) -> Measurement:
-    """An implementation's failure as a result like any other; the traceback goes to the log."""
+def _outcome(
+    subject: str, request: Request, error: Exception, metric: str | None = None
+) -> Measurement:
+    """A failure as a result like any other, under the probe's name or `load`; the traceback goes
+    to the log."""
     status: Status = "failed"
     reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, Unsupported):
+    if isinstance(error, BadInput):
+        reason = str(error)
+    elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)
     elif _out_of_memory(error):
         status = "oom"
@@ -159,7 +170,7 @@ def _outcome(subject: str, request: Request, error: Exception) -> Measurement:
         traceback.print_exception(error, file=sys.stderr)
     return Measurement(
         subject=subject,
-        metric=request.probe,
+        metric=metric or request.probe,
         value=None,
         unit="",
         status=status,

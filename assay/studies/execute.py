@@ -44,13 +44,14 @@ class Setting:
     run: str
     session: int
     study: Study
+    stages: tuple[PlannedStage, ...]
     host: Host
 
 
 def execute(setting: Setting, observer: Observer) -> list[Record]:
     """Do what is left of the run; returns its current records. The run must be held."""
     records: list[Record] = []
-    for stage in plan.make(setting.study, setting.host):
+    for stage in setting.stages:
         records += _do_stage(stage, setting, records, observer)
     return records
 

@@ -12,26 +12,29 @@ from assay.host import Host
 from assay.records import run as runs
 from assay.records.run import RunFolder
 from assay.records.schema import KEYS, SCHEMA, Run, Session
-from assay.studies import config_file, kconfig, study
+from assay.studies import config_file, kconfig, plan, study
 from assay.studies.execute import Setting
-from assay.studies.plan import on_device
 from assay.studies.study import Study
 
 
 @contextmanager
 def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterator[Setting]:
     """A new run of a study, held while it is worked on."""
+    stages = plan.make(asked, host)  # first: what cannot be planned must leave nothing behind
     folder = runs.create(results, study_name)
     with folder.held():
-        yield _begin(folder, asked, host, study_name, sessions=[])
+        yield _begin(folder, asked, host, study_name, stages, sessions=[])
 
 
 @contextmanager
 def resumed(path: Path, host: Host) -> Iterator[Setting]:
     """An earlier run with the configuration it was started with, held while it is worked on."""
     folder, run = runs.open_run(path)
+    asked = study_of(run)
+    stages = plan.make(asked, host)
     with folder.held():
-        yield _begin(folder, study_of(run), host, run.study, sessions=run.sessions)
+        _, run = runs.open_run(path)  # again: another process may have added its session
+        yield _begin(folder, asked, host, run.study, stages, sessions=run.sessions)
 
 
 def study_of(run: Run) -> Study:
@@ -57,7 +60,12 @@ def latest(results: Path, asked: Study) -> Path | None:
 
 
 def _begin(
-    folder: RunFolder, asked: Study, host: Host, name: str, sessions: Sequence[Session]
+    folder: RunFolder,
+    asked: Study,
+    host: Host,
+    name: str,
+    stages: list[plan.PlannedStage],
+    sessions: Sequence[Session],
 ) -> Setting:
     session = Session(
         number=len(sessions) + 1,
@@ -69,7 +77,14 @@ def _begin(
     )
     run = _run(folder, asked, host, name, [*sessions, session])
     runs.save(folder, run)
-    return Setting(folder=folder, run=run.run, session=session.number, study=asked, host=host)
+    return Setting(
+        folder=folder,
+        run=run.run,
+        session=session.number,
+        study=asked,
+        stages=tuple(stages),
+        host=host,
+    )
 
 
 def _run(folder: RunFolder, asked: Study, host: Host, name: str, sessions: list[Session]) -> Run:
@@ -90,7 +105,7 @@ def _keys(asked: Study, host: Host) -> dict[str, Any]:
     """Those of the fixed keys that a measuring study has."""
     return {
         "batch": list(asked.batches),
-        "devices": [on_device(asked, host).device],
+        "devices": [plan.on_device(asked, host).device],
         "dtype": list(asked.dtypes),
         "seed": asked.seed,
         "commit": host.commit,

@@ -15,6 +15,9 @@ _SOURCE = "float64 reference; budget: see assay/attention/budget.py"
 
 def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     """For out, dq, dk and dv the largest error, and the largest share of its budget it takes."""
+    wrong = _wrong_form("out", call(), call, workload.q.shape)
+    if wrong:
+        return [_failed("out", wrong)]
     arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
     setting = {"causal": workload.spec.causal, "scale": workload.spec.scale}
     dtype = workload.spec.dtype
@@ -23,21 +26,20 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     allowed = budgets(expected, plain, **arrays, **setting, dtype=dtype)
 
     out, gradients = call.gradients()
-    found = dict(zip(TENSORS, (out, *gradients), strict=True))
     values: list[Measurement] = []
-    for name, array in found.items():
-        wrong = _wrong_form(name, array, call, getattr(expected, name).shape)
+    for name, array in zip(TENSORS, (out, *gradients), strict=True):
+        wanted = getattr(expected, name)
+        wrong = _wrong_form(name, array, call, wanted.shape)
         if wrong:
-            values.append(_failed(f"error_over_budget_{name}", wrong))
+            values.append(_failed(name, wrong))
         else:
-            actual = call.framework.numpy(array)
-            values += _compare(name, actual, getattr(expected, name), allowed[name])
+            values += _compare(name, call.framework.numpy(array), wanted, allowed[name])
     return values
 
 
 def _wrong_form(name: str, array: object, call: Call, shape: tuple[int, ...]) -> str | None:
     """What is wrong with a result before any of its values is looked at."""
-    like = call.inputs[max(0, ("out", "dq", "dk", "dv").index(name) - 1)]
+    like = call.inputs[max(0, TENSORS.index(name) - 1)]  # out is like q, dq like q, dk like k
     if array is None:
         return f"{name}: no gradient arrives; the output does not depend on this input"
     if type(array) is not type(like):
@@ -56,12 +58,7 @@ def _compare(
     if not np.isfinite(error).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0])
         count = int((~np.isfinite(actual)).sum())
-        return [
-            _failed(
-                f"error_over_budget_{name}",
-                f"{count} values of {name} are not finite, the first at {where}",
-            )
-        ]
+        return [_failed(name, f"{count} values of {name} are not finite, the first at {where}")]
     share = error / allowed
     worst = tuple(int(i) for i in np.unravel_index(int(share.argmax()), share.shape))
     holds = bool(share[worst] <= 1.0)
@@ -93,7 +90,12 @@ def _compare(
     ]
 
 
-def _failed(metric: str, reason: str) -> Measurement:
+def _failed(tensor: str, reason: str) -> Measurement:
     return Measurement(
-        metric=metric, value=None, unit="ratio", status="failed", reason=reason, level="kernel"
+        metric=f"error_over_budget_{tensor}",
+        value=None,
+        unit="ratio",
+        status="failed",
+        reason=reason,
+        level="kernel",
     )

@@ -1,0 +1,84 @@
+# make            set up, run the study in .config (quickstart where there is none), write its report
+# make test       set up what the tests need and run them; make test-full runs the long ones too
+# make help       everything else
+
+PYTHON ?= python3
+VENV   := .venv
+ASSAY  := $(VENV)/bin/python -m assay
+SETS    = $(foreach entry,$(SET),--set '$(entry)')
+
+.DELETE_ON_ERROR:
+.PHONY: all study help test test-full benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
+
+all: study
+
+study: $(VENV)/.study .config
+	@$(ASSAY) study run --continue --config .config $(SETS)
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make SET="A=1 B=2,3"   the same study with some symbols set, without editing .config
+## make defconfig-NAME    load defconfigs/NAME as .config
+## make list-defconfigs   name the studies there are
+## make menuconfig        edit .config in the terminal
+## make savedefconfig     write the minimal form of .config to ./defconfig
+## make report            write the newest run's report again, from its records
+## make test, test-full   the tests; all tests with the long ones
+## make benchmark         measure assay itself (docs/results/spine.md)
+## make format            black and ruff
+## make clean             remove caches; make distclean also .venv (results and .config stay)
+
+# A stamp is made last, so an interrupted installation is done again.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"assay needs Python 3.11 or newer, {sys.executable} is {v[0]}.{v[1]}; say which with make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.study: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,report]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.study
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,report,test]'
+	@touch $@
+
+.config: | $(VENV)/.study
+	@$(ASSAY) config load quickstart
+
+defconfig-%: $(VENV)/.study
+	@$(ASSAY) config load '$*' $(SETS)
+
+list-defconfigs: $(VENV)/.study
+	@$(ASSAY) config list
+
+# Checked before as well: the editor would drop what it does not know without a word.
+menuconfig: $(VENV)/.study .config
+	@$(ASSAY) config check
+	@env -u CONFIG_ KCONFIG_CONFIG=.config $(VENV)/bin/python -m menuconfig Kconfig
+	@$(ASSAY) config check
+
+savedefconfig: $(VENV)/.study .config
+	@$(ASSAY) config save defconfig
+
+report: $(VENV)/.study
+	@$(ASSAY) report
+
+test: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -n 2
+
+test-full: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -n 2 -m 'slow or not slow'
+
+benchmark: $(VENV)/.study
+	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks
+
+format: $(VENV)/.test
+	$(VENV)/bin/black --quiet assay tests benchmarks
+	$(VENV)/bin/ruff check --fix assay tests benchmarks
+
+clean:
+	rm -rf build .pytest_cache .ruff_cache .hypothesis
+	find assay tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) assay.egg-info

@@ -1,0 +1,75 @@
+"""What the pages say must be there: links resolve, figures equal the records behind them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.verify import claim, evidence
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("claims/*.md")])
+CLAIMS = sorted(ROOT.glob("claims/*.toml"))
+LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
+
+
+def headings(page: Path) -> set[str]:
+    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in found}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_resolve(page):
+    for _, target in LINK.findall(page.read_text()):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page}: {target} is not there"
+        if anchor and file.suffix == ".md":
+            assert anchor in headings(file), f"{page}: {target} names no heading"
+
+
+@pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
+def test_a_claim_is_held_up_by_its_evidence(path):
+    said = claim.load(path)
+    value = claim.statistic(said, claim.select(said, evidence.load(said.records.evidence)))
+    assert said.holds.at_least is None or value >= said.holds.at_least
+    assert said.holds.at_most is None or value <= said.holds.at_most
+    digits = len(said.holds.shown.partition(".")[2])
+    shown = float(said.holds.shown.replace(",", ""))
+    assert round(value, digits) == shown, f"{path} shows {shown}, its evidence says {value}"
+
+
+@pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
+def test_a_claim_stands_on_its_page(path):
+    said = claim.load(path)
+    page = ROOT / said.page
+    links = [
+        text for text, target in LINK.findall(page.read_text()) if target.endswith(f"/{path.name}")
+    ]
+    assert links, f"{page} does not link to {path.name}"
+    assert set(links) == {said.holds.shown}, f"{page} prints {links}, the claim {said.holds.shown}"
+    assert said.holds.shown in said.says
+
+
+def test_every_evidence_folder_is_used():
+    used = {claim.load(path).records.evidence for path in CLAIMS}
+    assert {folder.name for folder in (ROOT / "evidence").iterdir() if folder.is_dir()} == used
+
+
+def test_a_claim_that_nothing_could_refute_is_refused(tmp_path):
+    file = tmp_path / "empty.toml"
+    file.write_text(
+        'says = "fast"\npage = "README.md"\nrefuted_by = "nothing"\n'
+        '[records]\nevidence = "spine"\nwhere = {}\n[holds]\nstatistic = "median"\nshown = "1"\n'
+    )
+    with pytest.raises(ValueError, match="at_least or at_most"):
+        claim.load(file)
+
+
+def test_a_misspelt_claim_is_refused_by_name(tmp_path):
+    file = tmp_path / "typo.toml"
+    file.write_text('says = "fast"\npages = "README.md"\n')
+    with pytest.raises(ValueError, match=r"typo.toml: not a claim"):
+        claim.load(file)

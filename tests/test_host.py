@@ -1,0 +1,64 @@
+"""What this machine is, without a framework; what is not known has a reason."""
+
+import subprocess
+import sys
+
+import pytest
+
+from assay import host, peaks
+
+
+def test_inspecting_loads_no_framework():
+    code = "import sys; from assay import host; host.inspect(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_fingerprint_is_stable_across_processes():
+    code = "from assay import host; print(host.inspect().fingerprint)"
+    runs = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert runs == {f"{host.inspect().fingerprint}\n".encode()}
+
+
+def test_the_cpu_is_a_device_with_memory():
+    cpu = host.inspect().devices[0]
+    assert cpu.label == "cpu" and cpu.name and cpu.memory_bytes > 1 << 28
+
+
+def test_what_is_unknown_has_a_reason():
+    here = host.inspect()
+    assert (here.commit is None) == ("commit" in here.unknown)
+    for name in ("numpy", "torch", "triton", "jax"):
+        assert (name in here.versions) != (name in here.unknown)
+    assert all(here.unknown.values())
+
+
+def test_the_fingerprint_ignores_commit_and_versions():
+    from dataclasses import replace
+
+    here = host.inspect()
+    moved = replace(here, commit="0" * 40, dirty=True, versions={})
+    assert moved.fingerprint == here.fingerprint
+    assert replace(here, cores=here.cores + 1).fingerprint != here.fingerprint
+
+
+@pytest.mark.parametrize("use_torch", [True, False])
+def test_peaks_have_samples_a_source_and_sane_values(use_torch, monkeypatch):
+    monkeypatch.setattr(peaks, "installed", lambda _: use_torch)
+    monkeypatch.setitem(peaks._BYTES, "cpu", 16 << 20)
+    monkeypatch.setitem(peaks._SIDE, "cpu", 256)
+    found = {measurement.metric: measurement for measurement in peaks.measure("cpu")}
+    assert set(found) == set(peaks.UNITS)
+    for measurement in found.values():
+        assert measurement.value == max(measurement.samples) and len(measurement.samples) == 7
+        assert ("torch" if use_torch else "NumPy") in measurement.source
+    assert 0.1 < found["copy_bandwidth"].value < 5000
+    assert 0.001 < found["matmul_rate"].value < 1000
+
+
+def test_unmeasured_peaks_are_null_with_a_reason():
+    assert all(
+        m.value is None and m.reason == "no device" for m in peaks.unmeasured("x", "no device")
+    )

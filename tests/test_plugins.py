@@ -1,0 +1,133 @@
+"""A folder's files are its names; listing imports nothing; what is wrong is said by name."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.sources import content_digests
+
+ATTENTION = '"""Mine."""\n\n\ndef attention(q, k, v, *, causal, scale):\n    return q\n'
+
+
+def test_listing_imports_nothing():
+    code = (
+        "import sys; from assay import plugins\n"
+        "names = [p.name for kind in plugins.kinds() for p in plugins.listing(kind).values()]\n"
+        "assert 'eager' in names and 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_listing_does_not_run_a_users_file(tmp_path):
+    (tmp_path / "loud.py").write_text(ATTENTION + "raise SystemExit('imported')\n")
+    assert plugins.listing("sequence", [tmp_path])["loud"].summary == "Mine."
+
+
+def test_a_files_kind_is_told_by_its_functions(tmp_path):
+    (tmp_path / "mine.py").write_text(ATTENTION)
+    (tmp_path / "notes.py").write_text("def unrelated():\n    pass\n")
+    assert "mine" in plugins.listing("sequence", [tmp_path])
+    assert "mine" not in plugins.listing("probes", [tmp_path])
+    assert "notes" not in plugins.listing("sequence", [tmp_path])
+
+
+def test_a_subfolder_is_a_kind_and_a_package_is_a_plugin(tmp_path):
+    package = tmp_path / "sequence" / "big"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(ATTENTION)
+    assert plugins.listing("sequence", [tmp_path])["big"].path == package / "__init__.py"
+
+
+def test_a_single_file_is_a_folder_of_one(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(ATTENTION)
+    assert plugins.listing("sequence", [file])["mine"].path == file
+
+
+def test_a_taken_name_is_refused(tmp_path):
+    (tmp_path / "eager.py").write_text(ATTENTION)
+    with pytest.raises(BadInput, match="unique within sequence"):
+        plugins.listing("sequence", [tmp_path])
+
+
+def test_an_unknown_name_lists_those_there_are():
+    with pytest.raises(BadInput, match=r"no sequence plugin called 'egaer'.*eager"):
+        plugins.find("sequence", "egaer")
+    with pytest.raises(BadInput, match="no kind of plugin"):
+        plugins.listing("sequences")
+
+
+def test_a_kind_may_be_said():
+    assert plugins.find("sequence", "sequence/eager").name == "eager"
+
+
+def test_a_syntax_error_is_a_problem_of_that_file_alone(tmp_path):
+    (tmp_path / "sequence").mkdir()
+    (tmp_path / "sequence" / "broken.py").write_text("def attention(:\n")
+    there = plugins.listing("sequence", [tmp_path])
+    assert "line 1" in there["broken"].problem and there["eager"].problem is None
+    with pytest.raises(BadInput, match="cannot be read as Python"):
+        plugins.load(there["broken"])
+
+
+def test_a_file_that_fails_on_import_names_itself(tmp_path):
+    (tmp_path / "bad.py").write_text(ATTENTION + "raise RuntimeError('no luck')\n")
+    with pytest.raises(BadInput, match=r"bad.py fails on import: RuntimeError: no luck"):
+        plugins.load(plugins.find("sequence", "bad", [tmp_path]))
+
+
+def test_a_file_without_its_function_is_refused(tmp_path):
+    file = tmp_path / "empty.py"
+    file.write_text("x = 1\n")
+    with pytest.raises(BadInput, match="defines no function attention"):
+        plugins.load(plugins.find("sequence", str(file)))
+
+
+def test_literals_are_read_without_importing(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import a_package_that_is_not_there\n"
+        "FRAMEWORK = 'jax'\nREQUIRES = ('a_package_that_is_not_there',)\nACCEPTS = {'mask'}\n"
+        "COMPUTED = len('abc')\n\n" + ATTENTION
+    )
+    plugin = plugins.listing("sequence", [file])["mine"]
+    assert plugin.requires == ("jax", "a_package_that_is_not_there")
+    assert "a_package_that_is_not_there" in plugin.missing
+    assert plugin.literals["ACCEPTS"] == {"mask"} and "COMPUTED" not in plugin.literals
+
+
+def test_the_folder_gives_defaults_to_its_files():
+    assert plugins.find("sequence", "eager").requires == ("torch",)
+
+
+def test_a_folder_that_is_not_one():
+    with pytest.raises(BadInput, match="is not a folder"):
+        plugins.check_folders([Path("no/such/folder")])
+
+
+def test_neighbours_can_be_imported(tmp_path):
+    (tmp_path / "beside_me.py").write_text("ANSWER = 42\n")
+    file = tmp_path / "mine.py"
+    file.write_text("from beside_me import ANSWER\n" + ATTENTION)
+    assert plugins.load(plugins.find("sequence", str(file))).ANSWER == 42
+
+
+def test_sources_follow_imports_anywhere_in_a_file(tmp_path):
+    (tmp_path / "deep.py").write_text("x = 1\n")
+    (tmp_path / "beside.py").write_text("def f():\n    import deep\n")
+    file = tmp_path / "mine.py"
+    file.write_text("import beside\nfrom assay.attention import reference\nimport numpy\n")
+    digests = content_digests(file)
+    assert {"mine.py", "beside.py", "deep.py", "assay/attention/reference.py"} <= set(digests)
+    assert not any("numpy" in name for name in digests)
+
+
+def test_sources_of_a_stage_reach_the_instruments():
+    stage = plugins.find("stages", "bench").path
+    reached = set(content_digests(stage))
+    assert {"assay/bench/loop.py", "assay/bench/call.py", "assay/studies/probing.py"} <= reached
+    assert not any(name.startswith("assay/reports") for name in reached)

@@ -1,0 +1,262 @@
+"""The command line as a user meets it: exit codes, messages for people, never a traceback."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+IDENTITY = (
+    '"""Returns q: wrong."""\n\n\ndef attention(q, k, v, *, causal, scale):\n'
+    "    return q + 0 * (k.sum() + v.sum())\n"
+)
+SMALL = ["--workload", "b1_h2_s17_d16"]
+
+
+def assay(*arguments, cwd, hide=(), **options):
+    """Run the command line; packages in `hide` are as if they were not installed."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if hide:
+        lines = [f"sys.modules[{name!r}] = None" for name in hide]
+        folder = cwd / "hidden"
+        folder.mkdir(exist_ok=True)
+        (folder / "sitecustomize.py").write_text("\n".join(["import sys", *lines]) + "\n")
+        environment["PYTHONPATH"] = f"{folder}{os.pathsep}{ROOT}"
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", *map(str, arguments)],
+        cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, **options,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    """A results folder with one run in it, made without torch's help."""
+    folder = tmp_path_factory.mktemp("checked")
+    done = assay("check", "eager", *SMALL, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+BAD_INPUT = {
+    "an unknown verb": (["chekc"], "No such command"),
+    "an unknown defconfig": (["study", "run", "--config", "quikstart"], "did you mean quickstart"),
+    "a file that is not there": (["study", "plan", "--config", "no/such"], "cannot read no/such"),
+    "an unknown symbol": (["study", "plan", "--set", "LENGHTS=1"], "did you mean LENGTHS"),
+    "a value out of range": (["study", "plan", "--set", "ROUNDS=1"], "out of range"),
+    "an unknown plugin": (["check", "flash9"], "no sequence plugin called 'flash9'"),
+    "an unknown probe": (["bench", "--probe", "speed"], "no probes plugin called 'speed'"),
+    "an unknown kind": (["list", "kernels"], "no kind of plugin"),
+    "an unknown device": (["check", "eager", "--device", "tpu"], "--device tpu"),
+    "an unknown dtype": (["check", "eager", "--dtype", "int8"], "'int8' is not one of"),
+    "a bad workload": (["check", "eager", "--workload", "b1_z3"], "'z3' is not understood"),
+    "a folder that is not a run": (["report", "."], "not the folder of a run"),
+    "a results folder that is not there": (["query", "SELECT 1"], "there is no results folder"),
+    "a plugin folder that is not there": (["list", "--plugins", "nowhere"], "is not a folder"),
+    "a file that is not there as implementation": (["check", "mine.py"], "there is no file"),
+    "nothing to resume": (["study", "resume"], "there is no results folder"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_INPUT)
+def test_bad_input_exits_2_with_a_sentence(what, tmp_path):
+    arguments, message = BAD_INPUT[what]
+    done = assay(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert not (tmp_path / "results").exists(), "bad input must leave nothing behind"
+
+
+def test_a_config_of_an_older_schema(tmp_path):
+    (tmp_path / "old").write_text("CONFIG_SCHEMA=0\nCONFIG_GONE=y\n")
+    done = assay("study", "run", "--config", "./old", cwd=tmp_path)
+    assert done.returncode == 2 and "old:1" in done.stderr and "another schema" in done.stderr
+
+
+def test_a_corrupt_line_in_the_middle_of_a_log(checked, tmp_path):
+    import shutil
+
+    shutil.copytree(checked / "results", tmp_path / "results")
+    (log,) = tmp_path.glob("results/*/*/stages/check/metrics.jsonl")
+    lines = log.read_bytes().split(b"\n")
+    lines[1] = lines[1][: len(lines[1]) // 2]
+    log.write_bytes(b"\n".join(lines))
+    query = assay("query", "SELECT count(*) FROM records", cwd=tmp_path)
+    assert query.returncode == 2 and "metrics.jsonl:2" in query.stderr
+    resume = assay("study", "resume", cwd=tmp_path)
+    assert resume.returncode == 2 and "metrics.jsonl:2" in resume.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to a read-only folder")
+def test_a_read_only_folder(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results").chmod(0o500)
+    done = assay("check", "eager", *SMALL, cwd=tmp_path)
+    assert done.returncode == 2 and "--out DIR" in done.stderr
+
+
+def test_results_where_a_file_is_in_the_way(tmp_path):
+    (tmp_path / "results").write_text("not a folder")
+    done = assay("check", "eager", *SMALL, cwd=tmp_path)
+    assert done.returncode == 2 and "cannot write" in done.stderr
+    assert (tmp_path / "results").read_text() == "not a folder"
+
+
+def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
+    (tmp_path / "mine.py").write_text(IDENTITY)
+    done = assay("bench", "mine.py", "--vs", "eager", *SMALL, "--json", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    refused = [r for r in records if r.get("subject") == "mine" and r.get("status") == "refused"]
+    assert refused and "not timed: its check is failed" in refused[0]["reason"]
+    timed = {r["subject"] for r in records if r["metric"] == "latency_ms"}
+    assert timed == {"eager"}
+
+
+def test_a_file_that_fails_on_import_exits_2_and_the_others_go_on(tmp_path):
+    (tmp_path / "broken.py").write_text(IDENTITY + "\nimport a_package_that_is_not_there\n")
+    done = assay("check", "broken.py", "eager", *SMALL, "--json", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert any(
+        r.get("subject") == "eager" and r["metric"] == "error_over_budget_out" for r in records
+    )
+
+
+def test_a_missing_package_exits_3_and_is_named(tmp_path):
+    (tmp_path / "mine.py").write_text("REQUIRES = ('flash_attention_9',)\n" + IDENTITY)
+    done = assay("check", "mine.py", *SMALL, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "flash_attention_9" in done.stdout + done.stderr
+
+
+def test_a_device_that_is_not_there_exits_3(tmp_path):
+    done = assay("check", "eager", "--device", "cuda:63", *SMALL, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "no device cuda:63" in done.stdout + done.stderr
+
+
+MINIMAL = (
+    "kconfiglib",
+    "duckdb",
+    "plotly",
+    "matplotlib",
+    "pynvml",
+    "pandas",
+    "scipy",
+    "jax",
+    "triton",
+)
+
+
+def test_check_bench_and_doctor_need_little(tmp_path):
+    """Only NumPy, msgspec, typer, rich and torch; no virtual environment, from a checkout."""
+    doctor = assay("doctor", "--no-peaks", cwd=tmp_path, hide=MINIMAL)
+    assert doctor.returncode == 0 and "pip install duckdb" in doctor.stdout
+    bench = assay("bench", "sdpa", "--vs", "eager", *SMALL, cwd=tmp_path, hide=MINIMAL)
+    assert bench.returncode == 0, bench.stderr
+    assert "plotly is not installed" in bench.stderr and "report.md" in bench.stdout
+    check = assay("check", "sdpa", *SMALL, cwd=tmp_path, hide=MINIMAL)
+    assert check.returncode == 0, check.stderr
+    config = assay("study", "plan", "--config", "quickstart", cwd=tmp_path, hide=MINIMAL)
+    assert config.returncode == 3 and "pip install kconfiglib" in config.stderr
+    query = assay("query", "SELECT 1", cwd=tmp_path, hide=MINIMAL)
+    assert query.returncode == 3 and "DuckDB" in query.stderr
+
+
+def test_reports_need_no_torch(checked, tmp_path):
+    import shutil
+
+    shutil.copytree(checked / "results", tmp_path / "results")
+    (page,) = tmp_path.glob("results/*/*/report.html")
+    page.unlink()
+    done = assay("report", cwd=tmp_path, hide=("torch",))
+    assert done.returncode == 0, done.stderr
+    assert page.is_file() and "plotly" in page.read_text()
+
+
+def test_query_answers_in_a_table_and_in_json(checked):
+    sql = "SELECT subject, count(*) AS n FROM records WHERE metric LIKE 'error%' GROUP BY subject"
+    table = assay("query", sql, cwd=checked)
+    assert table.returncode == 0 and "eager" in table.stdout
+    rows = [
+        json.loads(line) for line in assay("query", sql, "--json", cwd=checked).stdout.splitlines()
+    ]
+    assert rows == [{"subject": "eager", "n": 4}]
+    bad = assay("query", "SELEC 1", cwd=checked)
+    assert bad.returncode == 2 and "cannot be answered" in bad.stderr
+
+
+def test_plan_and_dry_run_measure_nothing(tmp_path):
+    plan = assay("study", "plan", "--config", "quickstart", cwd=tmp_path)
+    dry = assay("study", "run", "--config", "quickstart", "--dry-run", cwd=tmp_path)
+    assert plan.returncode == dry.returncode == 0
+    assert "19 cells" in plan.stdout and "latency/b1_h8_kv2_q1024" in dry.stdout.replace("\n", "")
+    assert not (tmp_path / "results").exists()
+
+
+def test_status_and_resume_of_a_finished_run(checked):
+    status = assay("study", "status", cwd=checked)
+    assert status.returncode == 0 and "1 of 1 cells done" in status.stdout
+    resume = assay("study", "resume", cwd=checked)
+    assert resume.returncode == 0 and "0 cells to do, 1 kept" in resume.stderr
+
+
+def test_run_json_has_every_fixed_key(checked):
+    (file,) = checked.glob("results/*/*/run.json")
+    run = json.loads(file.read_text())
+    for key in [
+        "budget",
+        "batch",
+        "accumulation",
+        "devices",
+        "compiled",
+        "dtype",
+        "dataset",
+        "eval_stream",
+        "seed",
+    ]:
+        assert key in run and (run[key] is not None or run["reasons"][key])
+    assert run["versions"]["torch"] and run["host"] and run["sessions"][0]["command"][0] == "assay"
+
+
+def test_freeze_writes_what_was_run(tmp_path):
+    from assay.studies import kconfig
+
+    name = "frozen-by-a-test"
+    target = kconfig.DEFCONFIGS / name
+    try:
+        done = assay(
+            "study", "freeze", name, "--set", "ROUNDS=9", "--set", "LENGTHS=7", cwd=tmp_path
+        )
+        assert done.returncode == 0, done.stderr
+        assert target.read_text() == (
+            f'CONFIG_STUDY="{name}"\nCONFIG_LENGTHS="7"\nCONFIG_ROUNDS=9\n'
+        )
+        assert kconfig.load(target).rounds == 9
+        again = assay("study", "freeze", name, cwd=tmp_path)
+        assert again.returncode == 2 and "exists" in again.stderr
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def test_every_verb_has_help_with_an_example(tmp_path):
+    from assay import plugins
+
+    for verb in plugins.listing("verbs"):
+        done = assay(verb, "--help", cwd=tmp_path)
+        assert done.returncode == 0 and "Example" in done.stdout, verb
+
+
+def test_list_says_what_is_missing(tmp_path):
+    done = assay("list", "sequence", cwd=tmp_path, hide=("torch",))
+    assert done.returncode == 0 and "not installed: torch" in done.stdout
+
+
+def test_doctor_as_json(tmp_path):
+    found = json.loads(assay("doctor", "--no-peaks", "--json", cwd=tmp_path).stdout)
+    assert found["devices"][0]["kind"] == "cpu" and found["fingerprint"]
