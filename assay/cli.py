@@ -4,7 +4,6 @@ import signal
 import sys
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
 
@@ -15,10 +14,10 @@ from assay.errors import BAD_INPUT, INTERNAL_ERROR, BadInput, CannotRunHere
 class Verbs(TyperGroup):
     """A group whose commands are the files of the verbs folder, imported when asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return list(plugins.listing("verbs"))
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         verb = plugins.listing("verbs").get(cmd_name)
         if verb is None:
             return None
@@ -27,11 +26,12 @@ class Verbs(TyperGroup):
         return command
 
 
-def _group() -> click.Command:
+def _group() -> Any:
     app = typer.Typer(
         cls=Verbs,
         no_args_is_help=True,
         add_completion=False,
+        rich_markup_mode=None,  # plain help: rich's takes longer to load than all the rest
         help="A workbench for attention: capture, run, measure, verify. "
         "Exit codes: 0 holds, 1 measured and does not hold, 2 bad input, 3 cannot run here.",
     )

@@ -89,8 +89,16 @@ def _by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | No
     if code == -signal.SIGKILL and kernel_killed_something:
         return "oom", "the kernel's out-of-memory killer ended the process"
     if code < 0:
-        return "crashed", f"the process was ended by {signal.Signals(-code).name}"
+        return "crashed", f"the process was ended by {_signal_name(-code)}"
     return "crashed", f"the process ended with exit code {code}"
+
+
+def _signal_name(number: int) -> str:
+    """Most real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _resident_bytes(pid: int) -> int:

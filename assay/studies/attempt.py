@@ -58,12 +58,22 @@ class _Attempt:
     unfinished: tuple[str, ...]  # subjects that never had their turn, or lost it to a crash
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Left:
+    """What a process left behind."""
+
+    measurements: list[Measurement]
+    at: str  # the subject it was last at; empty before the first
+    ended: bool  # whether it came to the end of the cell
+
+
 def _in_process(job: Job, subjects: Sequence[str]) -> _Attempt:
     """Run some subjects of the cell in a new process."""
     cell = replace(job.cell, subjects=tuple(subjects))
     with tempfile.TemporaryDirectory(prefix="assay-cell-") as scratch:
         request, result = Path(scratch, "request.json"), Path(scratch, "result.jsonl")
         request.write_bytes(encode(job.stage, cell))
+        arguments = [str(request), str(result), str(os.getpid())]
         out, err = job.folder / "stdout.log", job.folder / "stderr.log"
         with explained(job.folder), open(out, "ab") as stdout, open(err, "ab") as stderr:
             heading = f"== {cell.name} {' '.join(subjects)}\n".encode()
@@ -72,25 +82,25 @@ def _in_process(job: Job, subjects: Sequence[str]) -> _Attempt:
                 file.flush()
             before = stderr.tell()
             exit = isolate.run(
-                [sys.executable, "-m", "assay.studies.worker", str(request), str(result)],
+                [sys.executable, "-m", "assay.studies.worker", *arguments],
                 stdout=stdout,
                 stderr=stderr,
                 timeout_s=job.limits.timeout_s,
                 memory_bytes=job.limits.memory_bytes,
                 environment=_environment(),
             )
-        measurements, at = _read(result)
-    if exit.ending == "finished":
-        return _Attempt(measurements=measurements, unfinished=())
-    return _after_crash(cell, exit, measurements, at, _last_words(err, before))
+        left = _read(result)
+    if exit.ending == "finished" and left.ended:
+        return _Attempt(measurements=left.measurements, unfinished=())
+    return _after_crash(cell, exit, left, _last_words(err, before))
 
 
-def _after_crash(
-    cell: Cell, exit: isolate.Exit, measurements: list[Measurement], at: str, last_words: str
-) -> _Attempt:
-    """Blame the subject the process was at, or, before the first, the cell as a whole."""
-    status: Status = "failed" if exit.ending == "crashed" else exit.ending  # type: ignore[assignment]
-    reason = f"{exit.reason}; it last said: {last_words}" if last_words else exit.reason
+def _after_crash(cell: Cell, exit: isolate.Exit, left: _Left, last_words: str) -> _Attempt:
+    """Blame the subject the process was at, or, before the first of several, the whole cell."""
+    at = left.at or (cell.subjects[0] if len(cell.subjects) == 1 else "")
+    status: Status = exit.ending if exit.ending in ("timeout", "oom") else "failed"  # type: ignore[assignment]
+    reason = exit.reason or "the process ended with exit code 0 before the cell was done"
+    reason = f"{reason}; it last said: {last_words}" if last_words else reason
     blamed = Measurement(
         subject=at,
         metric=cell.probe or cell.name,
@@ -101,23 +111,25 @@ def _after_crash(
         workload=identity(cell.workload) if cell.workload else None,
     )
     # An outcome of its own ends a subject; anything less may be half of its measurements.
-    ended = {m.subject for m in measurements if m.status != "ok" and m.subject != at}
-    kept = [measurement for measurement in measurements if measurement.subject in ended]
+    ended = {m.subject for m in left.measurements if m.status != "ok" and m.subject != at}
+    kept = [measurement for measurement in left.measurements if measurement.subject in ended]
     waiting = tuple(name for name in cell.subjects if name not in ended and name != at)
     return _Attempt(measurements=[*kept, blamed], unfinished=waiting if at else ())
 
 
-def _read(result: Path) -> tuple[list[Measurement], str]:
-    """What a process left behind, and the subject it was last at."""
-    measurements, at = [], ""
+def _read(result: Path) -> _Left:
+    """What the worker wrote; a torn last line is left out."""
+    measurements, at, ended = [], "", False
     lines = result.read_bytes().split(b"\n")[:-1] if result.is_file() else []
     for line in lines:
         item = msgspec.json.decode(line)
         if "begin" in item:
             at = item["begin"]
+        elif "end" in item:
+            ended = True
         else:
             measurements.append(msgspec.convert(item, Measurement))
-    return measurements, at
+    return _Left(measurements=measurements, at=at, ended=ended)
 
 
 def _last_words(path: Path, start: int) -> str:
@@ -129,6 +141,8 @@ def _last_words(path: Path, start: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with this checkout importable and XLA kept from taking all memory at once."""
+    """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
+    and XLA kept from taking all memory at once."""
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    added = {"PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    return {**os.environ, "PYTHONPATH": path, **added}

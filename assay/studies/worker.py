@@ -1,7 +1,8 @@
-"""The process in which one cell runs: `python -m assay.studies.worker REQUEST RESULT`.
+"""The process in which one cell runs: `python -m assay.studies.worker REQUEST RESULT PARENT`.
 
 Measurements go to the file RESULT as they come, one JSON object per line, so that what was
-complete before a crash is kept. `{"begin": SUBJECT}` says whose fault a crash would be.
+complete before a crash is kept. `{"begin": SUBJECT}` says whose fault a crash would be, and
+`{"end": true}` that the cell came to its end. PARENT is the process that waits for this one.
 """
 
 import ctypes
@@ -9,35 +10,45 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from assay import plugins
 from assay.bench.loop import Begin
+from assay.records.schema import Measurement
 from assay.studies import cell as cells
 
 
-def main(request: str, result: str) -> None:
+def main(request: str, result: str, parent: str) -> None:
     """Run the cell described in the file `request`."""
-    _end_with_parent()
+    _end_with(int(parent))
     stage_name, cell = cells.decode(Path(request).read_bytes())
     stage = plugins.load(plugins.find("stages", stage_name, cell.plugin_folders))
     with open(result, "wb", buffering=0) as file:
         subject = None
         for item in stage.run(cell):
-            if not isinstance(item, Begin):
-                file.write(msgspec.json.encode(item) + b"\n")
+            if isinstance(item, Measurement):
+                _write_line(file, item)
+            elif not isinstance(item, Begin):
+                kind = type(item).__name__
+                raise TypeError(f"a stage yields Begin and Measurement; this one yielded a {kind}")
             elif item.subject != subject:
                 subject = item.subject
-                file.write(msgspec.json.encode({"begin": subject}) + b"\n")
+                _write_line(file, {"begin": subject})
+        _write_line(file, {"end": True})
 
 
-def _end_with_parent() -> None:
+def _write_line(file: BinaryIO, item: object) -> None:
+    file.write(msgspec.json.encode(item) + b"\n")
+
+
+def _end_with(parent: int) -> None:
     """Where the study is killed, its cell must not go on and disturb the next start."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
         ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() == 1:  # it ended before we asked
+        if os.getppid() != parent:  # it ended before we asked
             os._exit(1)
 
 

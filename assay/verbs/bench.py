@@ -1,4 +1,4 @@
-"""How fast are implementations, side by side? Each is checked first and only then timed."""
+"""Time implementations side by side, each checked first."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ EXAMPLE = "Example: assay bench my_attention.py --vs sdpa --workload b1_h8_s1024
 
 
 def command() -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command(help=f"{__doc__} {EXAMPLE}")(bench)
     return app
 

@@ -1,4 +1,4 @@
-"""Is an implementation right? Every correctness probe on a grid of workloads."""
+"""Hold implementations against a float64 reference."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ EXAMPLE = "Example: assay check my_attention.py --dtype float32,bfloat16"
 
 
 def command() -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command(help=f"{__doc__} {EXAMPLE}")(check)
     return app
 

@@ -12,7 +12,11 @@ DEFAULT_FILE = Path(".config")
 
 
 def command() -> typer.Typer:
-    app = typer.Typer(no_args_is_help=True, help=f"{__doc__} Example: assay config load quickstart")
+    app = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        help=f"{__doc__} Example: assay config load quickstart",
+    )
     app.command()(load)
     app.command()(save)
     app.command()(check)

@@ -1,4 +1,4 @@
-"""What this machine is, what it reaches, and what will and will not run on it."""
+"""Say what this machine is, what it reaches and what runs on it."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +15,7 @@ EXAMPLE = "Example: assay doctor --no-peaks"
 
 
 def command() -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command(help=f"{__doc__} {EXAMPLE}")(doctor)
     return app
 

@@ -1,16 +1,19 @@
-"""What there is to run: plugins of every kind, found without importing any of them."""
+"""List plugins of every kind, without importing any of them."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.verbs import _flags as flags
 
+if TYPE_CHECKING:
+    from assay.plugins import Plugin
+
 EXAMPLE = "Example: assay list probes --plugins my_plugins"
 
 
 def command() -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command(help=f"{__doc__} {EXAMPLE}")(list_plugins)
     return app
 
@@ -31,23 +34,22 @@ def list_plugins(
         _show(found)
 
 
-def _state(plugin) -> str:  # noqa: ANN001
+def _state(plugin: "Plugin") -> str:
     if plugin.problem:
         return plugin.problem
     return f"not installed: {', '.join(plugin.missing)}" if plugin.missing else "ready"
 
 
-def _show(found: list) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("kind", "name", "what it is", "state", box=None, pad_edge=False)
+def _show(found: "list[Plugin]") -> None:
+    """Plain lines, because this is asked often and must answer at once."""
+    kinds = max((len(plugin.kind) for plugin in found), default=0)
+    names = max((len(plugin.name) for plugin in found), default=0)
     for plugin in found:
-        table.add_row(plugin.kind, plugin.name, plugin.summary, _state(plugin))
-    Console().print(table)
+        state = "" if _state(plugin) == "ready" else f" [{_state(plugin)}]"
+        print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {plugin.summary}{state}")
 
 
-def _print_json(found: list) -> None:
+def _print_json(found: "list[Plugin]") -> None:
     import json
 
     for plugin in found:

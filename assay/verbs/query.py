@@ -1,4 +1,4 @@
-"""Ask the records of many runs in SQL: tables `records`, `attempts` and `runs`."""
+"""Ask the records of many runs in SQL. Tables: `records`, `attempts` and `runs`."""
 
 import sys
 from typing import Annotated
@@ -14,7 +14,7 @@ EXAMPLE = (
 
 
 def command() -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command(help=f"{__doc__} {EXAMPLE}")(query)
     return app
 

@@ -1,4 +1,4 @@
-"""Make a run's report again from its records alone; no framework is needed."""
+"""Make a run's report again from its records alone."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ EXAMPLE = "Example: assay report results/quickstart/20261115T021048Z-1f3a"
 
 
 def command() -> typer.Typer:
-    app = typer.Typer()
+    app = typer.Typer(add_completion=False)
     app.command(help=f"{__doc__} {EXAMPLE}")(report)
     return app
 

@@ -158,3 +158,15 @@ def test_the_clock_stops_after_the_work_is_done(tmp_path):
     items = measured(tmp_path, name, "eager", probe="latency")
     samples = {m.subject: m.samples for m in items if getattr(m, "metric", "") == "latency_ms"}
     assert min(samples["slow"]) >= 20 and min(samples["eager"]) < 20
+
+
+def test_a_workload_too_large_for_the_reference_is_said_so_not_blamed(tmp_path):
+    from dataclasses import replace
+
+    here = host.inspect()
+    tiny = replace(here, devices=(replace(here.devices[0], memory_bytes=1 << 10),))
+    request = Request(
+        probe="accuracy", workload=SPEC, subjects=("eager",), device="cpu", warmup=0, rounds=0
+    )
+    ((status, reason),) = outcomes(list(run(request, tiny)), "eager").values()
+    assert status == "unsupported" and "float64 reference would need" in reason

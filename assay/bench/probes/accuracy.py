@@ -7,9 +7,11 @@ from assay.attention.budget import TENSORS, budgets
 from assay.bench.call import Call
 from assay.host import Host
 from assay.records.schema import Measurement
+from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import Workload
 
 STAGE = "check"
+_MEMORY_SHARE = 0.5  # of the machine, for the reference
 _SOURCE = "float64 reference; budget: see assay/attention/budget.py"
 
 
@@ -18,6 +20,9 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     wrong = _wrong_form("out", call(), call, workload.q.shape)
     if wrong:
         return [_failed("out", wrong)]
+    needed = _reference_bytes(workload.spec)
+    if needed > _MEMORY_SHARE * (host.devices[0].memory_bytes or 0):
+        return [_too_large(needed)]
     arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
     setting = {"causal": workload.spec.causal, "scale": workload.spec.scale}
     dtype = workload.spec.dtype
@@ -35,6 +40,23 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
         else:
             values += _compare(name, call.framework.numpy(array), wanted, allowed[name])
     return values
+
+
+def _reference_bytes(spec: WorkloadSpec) -> int:
+    """What the float64 score matrices of the reference and its budget take at once."""
+    return 6 * 8 * spec.batch * spec.heads * spec.query_length * spec.key_length
+
+
+def _too_large(needed: int) -> Measurement:
+    return Measurement(
+        metric="error_over_budget_out",
+        value=None,
+        unit="ratio",
+        status="unsupported",
+        reason=f"the float64 reference would need {needed / 2**30:.0f} GiB of memory here; "
+        "check it on a smaller workload",
+        level="kernel",
+    )
 
 
 def _wrong_form(name: str, array: object, call: Call, shape: tuple[int, ...]) -> str | None:

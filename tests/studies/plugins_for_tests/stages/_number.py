@@ -1,0 +1,3 @@
+"""What the stage `steady` imports."""
+
+NUMBER = 1.0

@@ -1,0 +1,18 @@
+"""A cell with two implementations, one of which needs a package that is not installed."""
+
+from _diary import begin
+
+from assay.bench.loop import Begin
+from assay.records.schema import Measurement
+from assay.studies.cell import Cell
+
+
+def cells(study):
+    return [Cell(name="both", subjects=("needs_a_thing", "needs_nothing"), probe="presence")]
+
+
+def run(cell):
+    for subject in cell.subjects:
+        begin(subject)
+        yield Begin(subject)
+        yield Measurement(metric="presence", value=1.0, unit="", subject=subject)

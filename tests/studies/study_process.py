@@ -1,0 +1,123 @@
+"""A study run as a user runs it: `python -m assay study ...` in a process of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from assay.records import run as runs
+from assay.records.run import Done, RunFolder
+from assay.records.schema import CELL_SECONDS, Record, Run
+
+ROOT = Path(__file__).parent.parent.parent
+PLUGINS = Path(__file__).parent / "plugins_for_tests"
+TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyProcess:
+    """One results folder with at most one run in it, and the processes started on it."""
+
+    folder: Path
+    plugins: Path = PLUGINS
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    @property
+    def diary_file(self) -> Path:
+        return self.folder / "diary"
+
+    def run_arguments(self, *stages: str, **settings: object) -> list[str]:
+        chosen = {"STAGES": ",".join(stages), **settings}
+        sets = [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
+        return ["run", "--plugins", str(self.plugins), *sets]
+
+    def start(self, *arguments: str, **environment: str) -> subprocess.Popen:
+        """`assay study ARGUMENTS --out RESULTS` with stderr in a file; returns at once."""
+        with open(self.folder / "stderr", "wb") as stderr:
+            return subprocess.Popen(
+                [sys.executable, "-m", "assay", "study", *arguments, "--out", str(self.results)],
+                cwd=self.folder,
+                env=self._environment(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=stderr,
+            )
+
+    def finish(self, process: subprocess.Popen) -> int:
+        return process.wait(timeout=TIMEOUT_S)
+
+    def run(self, *stages: str, env: dict[str, str] | None = None, **settings: object) -> int:
+        """Run a new study of these stages to its end; returns its exit code."""
+        return self.finish(self.start(*self.run_arguments(*stages, **settings), **(env or {})))
+
+    def resume(self, **environment: str) -> int:
+        return self.finish(self.start("resume", **environment))
+
+    @property
+    def said(self) -> str:
+        """What the last process wrote to stderr."""
+        return (self.folder / "stderr").read_text()
+
+    @property
+    def run_folder(self) -> RunFolder:
+        return RunFolder(path=runs.newest_run(self.results))
+
+    @property
+    def run_json(self) -> Run:
+        return runs.open_run(self.run_folder.path)[1]
+
+    def records(self, stage: str) -> list[Record]:
+        """Every record of a stage, all attempts."""
+        return runs.stage_records(self.run_folder, stage)
+
+    def ends(self, stage: str) -> dict[str, Record]:
+        """The record that ends the last attempt at each cell."""
+        ends = [record for record in self.records(stage) if record.metric == CELL_SECONDS]
+        return {record.cell: record for record in sorted(ends, key=lambda r: r.attempt)}
+
+    def done(self, stage: str) -> Done | None:
+        return runs.read_done(self.run_folder, stage)
+
+    def diary(self) -> list[str]:
+        """The cells that began, in order."""
+        return [name for name, _ in self._diary_lines()]
+
+    def processes(self) -> list[int]:
+        """The processes that cells ran in."""
+        return [pid for _, pid in self._diary_lines()]
+
+    def wait_for(self, entry: str) -> None:
+        """Until a cell of that name has begun."""
+        wait_until(lambda: entry in self.diary(), f"{entry} in {self.diary_file}")
+
+    def _diary_lines(self) -> list[tuple[str, int]]:
+        text = self.diary_file.read_text() if self.diary_file.exists() else ""
+        words = [line.rsplit(" ", 1) for line in text.splitlines()]
+        return [(name, int(pid)) for name, pid in words]
+
+    def _environment(self, changes: dict[str, str]) -> dict[str, str]:
+        added = {"PYTHONPATH": str(ROOT), "ASSAY_TEST_DIARY": str(self.diary_file)}
+        return {**os.environ, **added, **self.environment, **changes}
+
+
+def wait_until(holds, what: str, timeout_s: float = 30.0) -> None:
+    """Until `holds()`; fails after a time that no test should need."""
+    deadline = time.monotonic() + timeout_s
+    while not holds():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and waits to be collected does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
