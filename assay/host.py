@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 CHECKOUT = Path(__file__).parent.parent
+# Says which commit a copy was made from, on a machine that the repository itself does not reach.
+COMMIT_VARIABLE = "ASSAY_COMMIT"
 
 # Distributions whose version can move a number.
 _DISTRIBUTIONS = ("numpy", "torch", "triton", "jax", "jaxlib", "flax", "msgspec", "transformers")
@@ -216,6 +218,10 @@ def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
     """The checkout's commit and whether anything in it differs from that commit."""
     commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
     status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
+    given = os.environ.get(COMMIT_VARIABLE)
+    if commit is None and given:
+        unknown["dirty"] = f"the commit was given by {COMMIT_VARIABLE}, for a copy without git"
+        return given, None
     if commit is None or status is None:
         unknown["commit"] = "this copy of assay is not a git checkout, or git is not installed"
         return None, None

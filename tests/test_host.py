@@ -62,3 +62,22 @@ def test_unmeasured_peaks_are_null_with_a_reason():
     assert all(
         m.value is None and m.reason == "no device" for m in peaks.unmeasured("x", "no device")
     )
+
+
+def test_a_copy_without_git_may_be_told_its_commit(tmp_path):
+    import os
+    import shutil
+
+    shutil.copytree(host.CHECKOUT / "assay", tmp_path / "assay")
+    code = "from assay import host; h = host.inspect(); print(h.commit, h.dirty, h.unknown)"
+    clean = {k: v for k, v in os.environ.items() if k not in (host.COMMIT_VARIABLE, "PYTHONPATH")}
+
+    def seen(**environment):
+        return subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env={**clean, **environment},
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+
+    assert seen().startswith("None None") and "not a git checkout" in seen()
+    told = seen(ASSAY_COMMIT="c0ffee")
+    assert told.startswith("c0ffee None") and "given by ASSAY_COMMIT" in told

@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from assay.errors import BadInput
@@ -50,6 +50,7 @@ def explained(path: Path) -> Iterator[None]:
         advice = {
             errno.ENOSPC: "the disk is full; free some space and resume: nothing written is lost",
             errno.EDQUOT: "the quota is used up; free some space and resume",
+            errno.EFBIG: "the file may not grow further (ulimit -f); raise that limit and resume",
             errno.EROFS: "the disk is read-only; give a writable folder with --out DIR",
             errno.EACCES: "permission is denied; give a writable folder with --out DIR",
             errno.EPERM: "permission is denied; give a writable folder with --out DIR",
@@ -65,13 +66,16 @@ def only_process(path: Path) -> Iterator[bool]:
 
     The kernel drops the lock when its holder ends, however it ends.
     """
-    with explained(path), open(path, "a+b") as file:
+    with ExitStack() as stack:
+        with explained(path):  # and nothing else: what the body does is not about this file
+            file = stack.enter_context(open(path, "a+b"))
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n".encode())
-        file.flush()
+        with explained(path):
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n".encode())
+            file.flush()
         yield True

@@ -116,19 +116,29 @@ class Log:
 
 def read(path: Path) -> Reading:
     """All complete batches of the log at `path`, which is left as it is."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from error
-    end = complete_bytes(path)
+    content, torn_bytes = complete_content(path)
     records: list[Record] = []
     batch_start = 0
-    for number, line in enumerate(content[:end].splitlines(), start=1):
+    for number, line in enumerate(content.splitlines(), start=1):
         records.append(_decode(line, path, number))
         if records[-1].closes:
             _check_batch(len(records) - batch_start, records[-1].closes, path, number)
             batch_start = len(records)
-    return Reading(records=records, torn_bytes=len(content) - end)
+    return Reading(records=records, torn_bytes=torn_bytes)
+
+
+def complete_content(path: Path) -> tuple[bytes, int]:
+    """The bytes of all complete batches, and how many bytes follow them.
+
+    The end is found first: those bytes stay as they are while another process appends.
+    """
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            end, _ = _last_closing_line(file.fileno(), size)
+            return file.read(end), size - end
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
 
 def complete_bytes(path: Path) -> int:

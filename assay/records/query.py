@@ -5,6 +5,7 @@ The JSONL is canonical. A query reads it directly; `index` keeps a Parquet copy 
 the results, which is used while the log has not changed and may be deleted at any time.
 """
 
+import glob
 import mmap
 import os
 from collections.abc import Iterator, Sequence
@@ -64,9 +65,11 @@ class Records:
         torn = {path: count for path in self._logs if (count := _torn_bytes(path))}
         with _connected() as connection, ExitStack() as stack:
             sources = [self._source(path, stack) for path in self._logs]
-            _define_views(connection, sources, [folder.run_file for folder in self._folders])
             with self._explained():
+                _define_views(connection, sources, [folder.run_file for folder in self._folders])
                 found = connection.execute(sql)
+                if found is None:
+                    raise BadInput("the query cannot be answered: it holds no statement")
                 columns = [column[0] for column in found.description or ()]
                 return Answer(columns=columns, rows=found.fetchall(), torn=torn)
 
@@ -93,7 +96,7 @@ class Records:
         """What to select from for one log: its copy where that is current, else its JSON."""
         copy = self._copy(path)
         if copy.is_file():
-            return f"SELECT * FROM read_parquet({_text(copy)})"
+            return f"SELECT * FROM read_parquet({_file(copy)})"
         return _json_records(stack.enter_context(_complete(path)), reruns=_has_reruns(path))
 
     def _write_copy(self, path: Path) -> None:
@@ -109,7 +112,7 @@ class Records:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """A damaged log is named with its line; any other error is the query's."""
+        """A damaged log is named with its line; any other error is the index's or the query's."""
         import duckdb
 
         try:
@@ -117,7 +120,9 @@ class Records:
         except duckdb.Error as error:
             for path in self._logs:
                 log.read(path)
-            raise BadInput(f"the query cannot be answered: {error}") from error
+            damaged = str(self._index) in str(error)
+            advice = f" (the index is damaged: delete {self._index})" if damaged else ""
+            raise BadInput(f"the query cannot be answered{advice}: {error}") from error
 
 
 def _define_views(connection: Any, sources: Sequence[str], run_files: Sequence[Path]) -> None:
@@ -131,7 +136,7 @@ def _define_views(connection: Any, sources: Sequence[str], run_files: Sequence[P
         "CREATE VIEW records AS "
         "SELECT * EXCLUDE (superseded) FROM every_record WHERE NOT superseded"
     )
-    files = ", ".join(_text(path) for path in run_files)
+    files = ", ".join(_file(path) for path in run_files)
     connection.execute(
         f"CREATE VIEW runs AS SELECT * FROM read_json([{files}], format = 'unstructured', "
         f"columns = {_column_list(Run)})"
@@ -151,7 +156,7 @@ def _json_records(path: Path, *, reruns: bool) -> str:
     # A line that is JSON but no record must not pass as a row of nulls.
     is_record = f"CASE WHEN schema = {SCHEMA} THEN true ELSE error('not a record') END"
     rows = (
-        f"SELECT * REPLACE ({filled}) FROM read_json({_text(path)}, "
+        f"SELECT * REPLACE ({filled}) FROM read_json({_file(path)}, "
         f"format = 'newline_delimited', columns = {_column_list(Record)}) WHERE {is_record}"
     )
     return f"SELECT *, {_SUPERSEDED if reruns else 'false'} AS superseded FROM ({rows})"
@@ -182,6 +187,11 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
+def _file(path: Path) -> str:
+    """A path as SQL writes it, to be read as that file alone and not as a pattern."""
+    return _text(glob.escape(str(path)))
+
+
 @contextmanager
 def _complete(path: Path) -> Iterator[Path]:
     """A log without a torn tail: the file itself, or a copy of its complete part."""
@@ -190,7 +200,7 @@ def _complete(path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory(prefix="assay-query-") as folder:
         copy = Path(folder, path.name)
-        copy.write_bytes(path.read_bytes()[: log.complete_bytes(path)])
+        copy.write_bytes(log.complete_content(path)[0])
         yield copy
 
 

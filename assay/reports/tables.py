@@ -12,7 +12,7 @@ from assay.reports.numerals import DASH, number
 from assay.reports.summary import summarise
 
 _NO_RECORD = "no record of this metric"
-_MEDIANS = "Values with samples are medians, followed by their quartiles and the number of samples."
+_SPREAD = "After a value with samples stand the quartiles of the samples and their number."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +106,7 @@ def results(stage: str, records: Sequence[Record]) -> Table | None:
 
 
 def value_cell(record: Record) -> Cell:
-    """A record's value: the median and quartiles of its samples, or a dash with the reason."""
+    """A record's value with the quartiles of its samples, or a dash with the reason."""
     tone = "" if record.status == "ok" else record.status
     if record.value is None:
         return Cell(text=DASH, hint=record.reason or "", tone=tone)
@@ -115,9 +115,8 @@ def value_cell(record: Record) -> Cell:
         return Cell(text=number(record.value), value=record.value, hint=hint, tone=tone)
     spread = summarise(record.samples)
     quartiles = f"{number(spread.low)}–{number(spread.high)}, n {spread.count}"
-    return Cell(
-        text=number(spread.median), detail=quartiles, value=spread.median, hint=hint, tone=tone
-    )
+    text = number(record.value)
+    return Cell(text=text, detail=quartiles, value=record.value, hint=hint, tone=tone)
 
 
 def place_of(record: Record, *, by_cell: bool = False) -> str:
@@ -166,7 +165,7 @@ def _notes(records: Sequence[Record]) -> Iterator[str]:
     if levels:
         yield f"Measured at level {', '.join(levels)}."
     if any(record.samples and record.value is not None for record in records):
-        yield _MEDIANS
+        yield _SPREAD
     sources: dict[str, dict[str, None]] = {}
     for record in records:
         if record.source:

@@ -20,8 +20,12 @@ def console() -> Console:
     return found if found.is_terminal else Console(width=_FILE_WIDTH)
 
 
-def show(table: Table, console: Console) -> None:
-    """Print a table, then its note and the reasons its numbers refer to."""
+def show(table: Table, console: Console, *, exact_names: bool = False) -> None:
+    """Print a table, then its note and the reasons its numbers refer to.
+
+    Column names are broken at their underscores, so that many columns fit, unless they are to be
+    exact.
+    """
     table = shortened(table)
     reasons = table.reasons
     drawn = RichTable(
@@ -29,10 +33,9 @@ def show(table: Table, console: Console) -> None:
     )
     rows = table.cells
     for index, column in enumerate(table.columns):
+        name = column if exact_names else column.replace("_", " ")
         numeric = any(row[index].value is not None for row in rows)
-        drawn.add_column(
-            Text(column.replace("_", " ")), justify="right" if numeric else "left", overflow="fold"
-        )
+        drawn.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         drawn.add_row(*(_text(cell, reasons) for cell in row))
     console.print(drawn)

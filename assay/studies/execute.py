@@ -81,7 +81,8 @@ def _do_stage(
         due = _due(stage, setting, earlier, before)
         observer.stage(stage.name, len(due), len(stage.cells))
         done = runs.read_done(setting.folder, stage.name)
-        if due or done is None:
+        stale = bool(due) or done is None or done.cells != _fingerprints(stage)
+        if stale:
             setting.folder.done_file(stage.name).unlink(missing_ok=True)
             for name in ("stdout.log", "stderr.log"):
                 (folder / name).touch()
@@ -92,7 +93,7 @@ def _do_stage(
     names = {planned.cell.name for planned in stage.cells}
     everything = current(runs.stage_records(setting.folder, stage.name))
     records = [record for record in everything if record.cell in names]
-    if due or done is None:
+    if stale:
         runs.write_done(setting.folder, stage.name, _done(stage, records, setting))
     return records
 
@@ -205,6 +206,10 @@ def _end_reason(worst: Measurement | None) -> str | None:
     return f"{worst.subject}: {worst.reason}" if worst.subject else worst.reason
 
 
+def _fingerprints(stage: PlannedStage) -> dict[str, str]:
+    return {planned.cell.name: planned.fingerprint for planned in stage.cells}
+
+
 def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> Done:
     ends = {record.cell: record for record in records if record.metric == CELL_SECONDS}
     counts = Counter(record.status for record in ends.values())
@@ -216,7 +221,7 @@ def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> D
             if failed
             else None
         ),
-        cells={planned.cell.name: planned.fingerprint for planned in stage.cells},
+        cells=_fingerprints(stage),
         counts=dict(counts),
         session=setting.session,
         time=runs.now(),

@@ -117,7 +117,7 @@ def _keys(asked: Study, host: Host) -> dict[str, Any]:
 
 def _why_null(key: str, host: Host) -> str:
     if key in ("commit", "dirty"):
-        return host.unknown.get("commit", "not known")
+        return host.unknown.get(key) or host.unknown["commit"]
     if key.startswith("tracker"):
         return "no tracker is mirrored to"
     return "no stage of this study trains a model"

@@ -76,21 +76,10 @@ def _ceilings(measured: "list[Measurement]") -> "Table":
     from assay.reports.tables import Table, value_cell
 
     return Table(
-        title="What it reaches (best of the samples, which are shown with their median)",
-        columns=("device", "ceiling", "best", "samples", "source"),
-        rows=tuple(
-            (m.subject, m.metric, _best(m), value_cell(m), m.source or m.reason or "")
-            for m in measured
-        ),
+        title="What it reaches: the best sample, then the quartiles of all",
+        columns=("device", "ceiling", "reached", "unit", "source"),
+        rows=tuple((m.subject, m.metric, value_cell(m), m.unit, m.source or "") for m in measured),
     )
-
-
-def _best(measurement: "Measurement") -> str:
-    from assay.reports.numerals import number
-
-    if measurement.value is None:
-        return "—"
-    return f"{number(measurement.value)} {measurement.unit}"
 
 
 def _runnable(folders: "tuple") -> "Table":

@@ -45,4 +45,8 @@ def _show(columns: list[str], rows: list[tuple]) -> None:
     from assay.reports.terminal import console, show
 
     texts = tuple(tuple("null" if value is None else str(value) for value in row) for row in rows)
-    show(Table(title=f"{len(rows):,} rows", columns=tuple(columns), rows=texts), console())
+    show(
+        Table(title=f"{len(rows):,} rows", columns=tuple(columns), rows=texts),
+        console(),
+        exact_names=True,
+    )
