@@ -1,4 +1,4 @@
-"""What this machine is: devices, versions, commit and cleanliness, and a stable fingerprint.
+"""What this machine is: devices, versions, commit and cleanliness; its stable fingerprint.
 
 Nothing here imports a framework. What cannot be found out is None, and `unknown` says why.
 """
@@ -17,28 +17,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from assay import devices
+from assay.devices import Device
+
 CHECKOUT = Path(__file__).parent.parent
 # Says which commit a copy was made from, on a machine that the repository itself does not reach.
 COMMIT_VARIABLE = "ASSAY_COMMIT"
 
 # Distributions whose version can move a number.
 _DISTRIBUTIONS = ("numpy", "torch", "triton", "jax", "jaxlib", "flax", "msgspec", "transformers")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Device:
-    """Something that computes: `kind` is cpu, cuda or rocm."""
-
-    kind: str
-    index: int
-    name: str
-    memory_bytes: int | None
-    driver: str | None = None
-
-    @property
-    def label(self) -> str:
-        """The name users and records call it by; ROCm devices answer to torch as cuda."""
-        return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,17 +52,19 @@ class Host:
         return tuple(device for device in self.devices if device.kind != "cpu")
 
     def describe(self) -> dict[str, Any]:
-        """Plain data for run.json."""
-        return {"fingerprint": self.fingerprint, **asdict(self)}
+        """Plain data for run.json, without what would single out this very machine."""
+        described = {"fingerprint": self.fingerprint, **asdict(self)}
+        for device in described["devices"]:
+            del device["uuid"]
+        return described
 
 
 def inspect() -> Host:
     """Look at this machine."""
     unknown: dict[str, str] = {}
-    accelerators = (*_nvidia_devices(unknown), *_amd_devices(unknown))
     commit, dirty = _git_state(unknown)
     return Host(
-        devices=(_cpu(), *accelerators),
+        devices=devices.find(unknown),
         cores=(
             len(os.sched_getaffinity(0))
             if hasattr(os, "sched_getaffinity")
@@ -87,11 +76,6 @@ def inspect() -> Host:
         dirty=dirty,
         unknown=unknown,
     )
-
-
-def memory_bytes() -> int:
-    """Physical memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def versions(unknown: dict[str, str]) -> dict[str, str]:
@@ -110,84 +94,6 @@ def versions(unknown: dict[str, str]) -> dict[str, str]:
     else:
         unknown["ptxas"] = "no ptxas beside triton or on the PATH"
     return found
-
-
-def _cpu() -> Device:
-    return Device(kind="cpu", index=0, name=_cpu_name(), memory_bytes=memory_bytes())
-
-
-def _cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        match = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
-        if match:
-            return match.group(1)
-    return platform.processor() or platform.machine()
-
-
-def _nvidia_devices(unknown: dict[str, str]) -> list[Device]:
-    """NVIDIA devices through NVML."""
-    try:
-        import pynvml
-    except ModuleNotFoundError:
-        unknown["nvidia"] = "package nvidia-ml-py is not installed"
-        return []
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        unknown["nvidia"] = f"NVML: {error}"
-        return []
-    try:
-        driver = _text(pynvml.nvmlSystemGetDriverVersion())
-        handles = map(pynvml.nvmlDeviceGetHandleByIndex, range(pynvml.nvmlDeviceGetCount()))
-        return [
-            Device(
-                kind="cuda",
-                index=index,
-                name=_text(pynvml.nvmlDeviceGetName(handle)),
-                memory_bytes=pynvml.nvmlDeviceGetMemoryInfo(handle).total,
-                driver=driver,
-            )
-            for index, handle in enumerate(handles)
-        ]
-    finally:
-        pynvml.nvmlShutdown()
-
-
-def _amd_devices(unknown: dict[str, str]) -> list[Device]:
-    """AMD devices through amdsmi, which ROCm brings along."""
-    try:
-        import amdsmi
-    except ModuleNotFoundError:
-        unknown["amd"] = "package amdsmi is not installed (it comes with ROCm)"
-        return []
-    except (ImportError, OSError, KeyError) as error:
-        unknown["amd"] = f"amdsmi cannot be loaded: {error}"
-        return []
-    try:
-        amdsmi.amdsmi_init()
-    except amdsmi.AmdSmiException as error:
-        unknown["amd"] = f"amdsmi: {error}"
-        return []
-    try:
-        return [
-            Device(
-                kind="rocm",
-                index=index,
-                name=amdsmi.amdsmi_get_gpu_asic_info(handle)["market_name"],
-                memory_bytes=amdsmi.amdsmi_get_gpu_memory_total(
-                    handle, amdsmi.AmdSmiMemoryType.VRAM
-                ),
-                driver=amdsmi.amdsmi_get_gpu_driver_info(handle)["driver_version"],
-            )
-            for index, handle in enumerate(amdsmi.amdsmi_get_processor_handles())
-        ]
-    finally:
-        amdsmi.amdsmi_shut_down()
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _torch_build() -> dict[str, str | None]:

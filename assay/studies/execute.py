@@ -13,8 +13,9 @@ from typing import Protocol
 import msgspec
 
 from assay import plugins
+from assay.devices import memory_bytes
 from assay.errors import BAD_INPUT, CANNOT_RUN_HERE, DOES_NOT_HOLD, HOLDS
-from assay.host import Host, memory_bytes
+from assay.host import Host
 from assay.records import run as runs
 from assay.records.durable import make_folder
 from assay.records.identity import current

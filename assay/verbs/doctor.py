@@ -1,5 +1,6 @@
 """Say what this machine is, what it reaches and what runs on it."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,7 +40,7 @@ def doctor(
     for table in (
         _machine(here),
         *([_ceilings(measured)] if peaks else []),
-        _runnable(check_folders(plugins or ())),
+        _runnable(here, check_folders(plugins or ())),
     ):
         show(table, screen)
 
@@ -82,12 +83,12 @@ def _ceilings(measured: "list[Measurement]") -> "Table":
     )
 
 
-def _runnable(folders: "tuple") -> "Table":
-    """Every plugin that needs something, and whether that is here."""
+def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
+    """Everything that needs something, whether that is here, and how to get it."""
     from assay import plugins
     from assay.reports.tables import Table
 
-    rows = []
+    rows = [("measuring on a GPU", *_gpu(here))]
     for kind in sorted(plugins.kinds()):
         for plugin in plugins.listing(kind, folders).values():
             if plugin.problem:
@@ -98,10 +99,9 @@ def _runnable(folders: "tuple") -> "Table":
             elif plugin.requires:
                 rows.append((f"{kind}/{plugin.name}", "yes", f"with {', '.join(plugin.requires)}"))
     for package, purpose in _OPTIONAL.items():
-        here = plugins.installed(package)
-        rows.append(
-            (purpose, "yes" if here else "no", f"with {package}" if here else _how(package))
-        )
+        found = plugins.installed(package)
+        how = f"with {package}" if found else f"pip install {package}"
+        rows.append((purpose, "yes" if found else "no", how))
     return Table(title="What runs here", columns=("what", "runs", "how"), rows=tuple(rows))
 
 
@@ -113,8 +113,16 @@ _OPTIONAL = {
 }
 
 
-def _how(package: str) -> str:
-    return f"pip install {package}"
+def _gpu(here: "Host") -> tuple[str, str]:
+    """Whether torch can use an accelerator of this machine, and what is missing where not."""
+    if not here.accelerators:
+        why = {kind: here.unknown.get(kind, "none is visible") for kind in ("nvidia", "amd")}
+        return "no", "; ".join(f"{kind}: {reason}" for kind, reason in why.items())
+    kind = here.accelerators[0].kind
+    if {"cuda": "cuda", "rocm": "hip"}[kind] in here.versions:
+        return "yes", f"with torch's {kind} build"
+    wanted = f"install torch's {kind} build: see Which torch in README.md"
+    return "no", f"torch is {here.versions.get('torch', 'not installed')}; {wanted}"
 
 
 def _print_json(here: "Host", measured: "list[Measurement]") -> None:

@@ -157,7 +157,7 @@ def test_the_clock_stops_after_the_work_is_done(tmp_path):
     )
     items = measured(tmp_path, name, "eager", probe="latency")
     samples = {m.subject: m.samples for m in items if getattr(m, "metric", "") == "latency_ms"}
-    assert min(samples["slow"]) >= 20 and min(samples["eager"]) < 20
+    assert min(samples["slow"]) >= 20
 
 
 def test_a_workload_too_large_for_the_reference_is_said_so_not_blamed(tmp_path):
