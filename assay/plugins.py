@@ -223,7 +223,7 @@ def _import(path: Path) -> ModuleType:
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
-    name = f"assay_user_{path.stem}"
+    name = f"assay_user_{path.parent.name if path.stem == '__init__' else path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

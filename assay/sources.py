@@ -11,19 +11,24 @@ from pathlib import Path
 from assay.plugins import PACKAGE
 
 
-def content_digests(*paths: Path) -> dict[str, str]:
-    """A digest of each file that `paths` reach through imports, by a machine-independent name."""
+def content_digests(*paths: Path) -> dict[str, list[str]]:
+    """Digests of all files that `paths` reach through imports, by machine-independent names."""
     reached: set[Path] = set()
-    waiting = [Path(path).resolve() for path in paths]
-    while waiting:
-        path = waiting.pop()
-        if path not in reached:
-            reached.add(path)
-            waiting.extend(_imported(path))
-    return {_portable(path): _digest(path) for path in sorted(reached)}
+    for start in (Path(path).resolve() for path in paths):
+        waiting = [start]
+        while waiting:
+            path = waiting.pop()
+            if path not in reached:
+                reached.add(path)
+                waiting.extend(_imported(path, start.parent))
+    found: dict[str, list[str]] = {}
+    for path in sorted(reached):
+        found.setdefault(_portable(path), []).append(_digest(path))
+    return found
 
 
 def _portable(path: Path) -> str:
+    """Where a file lies in the package; of a user's file, which may lie anywhere, its name."""
     return str(path.relative_to(PACKAGE.parent)) if path.is_relative_to(PACKAGE) else path.name
 
 
@@ -33,35 +38,28 @@ def _digest(path: Path) -> str:
 
 
 @cache
-def _imported(path: Path) -> tuple[Path, ...]:
-    """The internal files that `path` imports anywhere in its text, functions included."""
-    found = []
+def _imported(path: Path, root: Path) -> tuple[Path, ...]:
+    """The internal files that `path` imports anywhere in its text, functions included.
+
+    `root` is the folder of the plugin that it belongs to, where a user's own modules are found.
+    """
+    found: list[Path | None] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            dotted = [alias.name for alias in node.names]
+            found += [_file_of(alias.name.split("."), root) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = _base(path, node)
-            dotted = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        found.extend(file for name in dotted if (file := _file_of(name, path.parent)))
-    return tuple(found)
+            base = node.module.split(".") if node.module else []
+            folder = path.parents[node.level - 1] if node.level else root
+            names = [base, *([*base, alias.name] for alias in node.names)]
+            found += [_file_of(name, folder, relative=node.level > 0) for name in names]
+    return tuple(file for file in found if file)
 
 
-def _base(path: Path, node: ast.ImportFrom) -> str:
-    """The absolute dotted name of an import's origin, with leading dots resolved."""
-    if node.level == 0:
-        return node.module or ""
-    folder = path.parents[node.level - 1]
-    inside = folder.relative_to(PACKAGE.parent).parts if folder.is_relative_to(PACKAGE) else ()
-    return ".".join([*inside, *([node.module] if node.module else [])])
-
-
-def _file_of(dotted: str, neighbour: Path) -> Path | None:
-    """The file behind a dotted name, in the package or beside a user's own file."""
-    parts = dotted.split(".")
-    root = PACKAGE.parent if parts[0] == PACKAGE.name else neighbour
-    if root == neighbour and neighbour.is_relative_to(PACKAGE):
+def _file_of(parts: list[str], root: Path, *, relative: bool = False) -> Path | None:
+    """The file behind a dotted name: in the package, or below `root` for a user's own files."""
+    if not relative and parts and parts[0] == PACKAGE.name:
+        root = PACKAGE.parent
+    elif not relative and root.is_relative_to(PACKAGE):
         return None  # inside the package, anything else is a third party's
     stem = root.joinpath(*parts)
     for candidate in (stem.with_suffix(".py"), stem / "__init__.py"):

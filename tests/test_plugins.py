@@ -131,3 +131,30 @@ def test_sources_of_a_stage_reach_the_instruments():
     reached = set(content_digests(stage))
     assert {"assay/bench/loop.py", "assay/bench/call.py", "assay/studies/probing.py"} <= reached
     assert not any(name.startswith("assay/reports") for name in reached)
+
+
+def test_a_users_own_package_is_followed_and_names_may_repeat(tmp_path):
+    package = tmp_path / "parts"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "one.py").write_text("from parts import two\nfrom .three import x\n")
+    (package / "two.py").write_text("")
+    (package / "three.py").write_text("x = 1\n")
+    file = tmp_path / "mine.py"
+    file.write_text("from parts import one\n" + ATTENTION)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    (other / "mine.py").write_text(ATTENTION)
+    assert {"mine.py", "one.py", "two.py", "three.py"} <= set(content_digests(file))
+    assert len(content_digests(file, other / "mine.py")["mine.py"]) == 2
+
+
+def test_two_packages_of_a_user_do_not_replace_each_other(tmp_path):
+    for name in ("first", "second"):
+        folder = tmp_path / "sequence" / name
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(ATTENTION + f"\n\nNAME = {name!r}\n")
+    there = plugins.listing("sequence", [tmp_path])
+    modules = [plugins.load(there[name]) for name in ("first", "second")]
+    assert [module.NAME for module in modules] == ["first", "second"]
+    assert len({module.__name__ for module in modules}) == 2

@@ -41,6 +41,7 @@ class Log:
         self.path = path
         self.set_aside_bytes = 0
         self._sequence = 0
+        self._session = 0
         self._settled_bytes = -1
         with explained(path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -54,6 +55,11 @@ class Log:
             return
         with self._locked():
             self._settle()
+            if records[0].session < self._session:
+                raise ValueError(
+                    f"{self.path}: a record of session {records[0].session} after those of "
+                    f"session {self._session}; sessions only go up"
+                )
             content = self._numbered_lines(records)
             start = self._settled_bytes
             with explained(self.path):
@@ -65,6 +71,7 @@ class Log:
                     raise
             self._settled_bytes = start + len(content)
             self._sequence += len(records)
+            self._session = records[-1].session
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -100,7 +107,8 @@ class Log:
         end, last = _last_closing_line(self._descriptor, size)
         if end < size:
             self._set_aside(end, size)
-        self._sequence = _decode(last, self.path).sequence if last else 0
+        record = _decode(last, self.path) if last else None
+        self._sequence, self._session = (record.sequence, record.session) if record else (0, 0)
         self._settled_bytes = end
 
     def _set_aside(self, start: int, end: int) -> None:
@@ -148,6 +156,16 @@ def complete_bytes(path: Path) -> int:
         return _last_closing_line(descriptor, os.fstat(descriptor).st_size)[0]
     finally:
         os.close(descriptor)
+
+
+def last_record(path: Path) -> Record | None:
+    """The record that closes the last complete batch; None where there is none."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        _, line = _last_closing_line(descriptor, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+    return _decode(line, path) if line else None
 
 
 def _last_closing_line(descriptor: int, size: int) -> tuple[int, bytes]:

@@ -64,7 +64,7 @@ class Records:
         """The answer to one SQL statement over `records`, `attempts` and `runs`."""
         torn = {path: count for path in self._logs if (count := _torn_bytes(path))}
         with _connected() as connection, ExitStack() as stack:
-            sources = [self._source(path, stack) for path in self._logs]
+            sources = self._sources(stack)
             with self._explained():
                 _define_views(connection, sources, [folder.run_file for folder in self._folders])
                 found = connection.execute(sql)
@@ -92,19 +92,22 @@ class Records:
         version = [str(path.resolve()), state.st_size, state.st_mtime_ns, SCHEMA]
         return self._index / f"{digest(version)}.parquet"
 
-    def _source(self, path: Path, stack: ExitStack) -> str:
-        """What to select from for one log: its copy where that is current, else its JSON."""
-        copy = self._copy(path)
-        if copy.is_file():
-            return f"SELECT * FROM read_parquet({_file(copy)})"
-        return _json_records(stack.enter_context(_complete(path)), reruns=_has_reruns(path))
+    def _sources(self, stack: ExitStack) -> list[str]:
+        """What to select from: copies where they are current, else the JSON of the logs."""
+        copies = [copy for path in self._logs if (copy := self._copy(path)).is_file()]
+        unread = [path for path in self._logs if not self._copy(path).is_file()]
+        plain = [stack.enter_context(_complete(p)) for p in unread if not _has_reruns(p)]
+        rerun = [stack.enter_context(_complete(p)) for p in unread if _has_reruns(p)]
+        found = [f"SELECT * FROM read_parquet({_files(copies)})"] if copies else []
+        found += [_json_records(plain, reruns=False)] if plain else []
+        return found + [_json_records([path], reruns=True) for path in rerun]
 
     def _write_copy(self, path: Path) -> None:
         target = self._copy(path)
         temporary = target.with_suffix(f".{os.getpid()}")
         try:
             with _connected() as connection, _complete(path) as whole, self._explained():
-                records = _json_records(whole, reruns=_has_reruns(path))
+                records = _json_records([whole], reruns=_has_reruns(path))
                 connection.execute(f"COPY ({records}) TO {_text(temporary)} (FORMAT parquet)")
             temporary.replace(target)
         finally:
@@ -136,15 +139,15 @@ def _define_views(connection: Any, sources: Sequence[str], run_files: Sequence[P
         "CREATE VIEW records AS "
         "SELECT * EXCLUDE (superseded) FROM every_record WHERE NOT superseded"
     )
-    files = ", ".join(_file(path) for path in run_files)
     connection.execute(
-        f"CREATE VIEW runs AS SELECT * FROM read_json([{files}], format = 'unstructured', "
+        f"CREATE VIEW runs AS SELECT * FROM read_json({_files(run_files)}, "
+        "format = 'unstructured', "
         f"columns = {_column_list(Run)})"
     )
 
 
-def _json_records(path: Path, *, reruns: bool) -> str:
-    """A SELECT of all records of a log, with left-out defaults filled in."""
+def _json_records(paths: Sequence[Path], *, reruns: bool) -> str:
+    """A SELECT of all records of some logs, with left-out defaults filled in."""
     defaults = {
         field.name: field.default
         for field in msgspec.structs.fields(Record)
@@ -156,7 +159,7 @@ def _json_records(path: Path, *, reruns: bool) -> str:
     # A line that is JSON but no record must not pass as a row of nulls.
     is_record = f"CASE WHEN schema = {SCHEMA} THEN true ELSE error('not a record') END"
     rows = (
-        f"SELECT * REPLACE ({filled}) FROM read_json({_file(path)}, "
+        f"SELECT * REPLACE ({filled}) FROM read_json({_files(paths)}, "
         f"format = 'newline_delimited', columns = {_column_list(Record)}) WHERE {is_record}"
     )
     return f"SELECT *, {_SUPERSEDED if reruns else 'false'} AS superseded FROM ({rows})"
@@ -187,9 +190,9 @@ def _text(value: object) -> str:
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
 
 
-def _file(path: Path) -> str:
-    """A path as SQL writes it, to be read as that file alone and not as a pattern."""
-    return _text(glob.escape(str(path)))
+def _files(paths: Sequence[Path]) -> str:
+    """Paths as SQL writes them, each to be read as that file alone and not as a pattern."""
+    return "[" + ", ".join(_text(glob.escape(str(path))) for path in paths) + "]"
 
 
 @contextmanager
@@ -209,7 +212,9 @@ def _torn_bytes(path: Path) -> int:
 
 
 def _has_reruns(path: Path) -> bool:
-    if path.stat().st_size == 0:
+    """Whether some cell of a log has more than one attempt; never in a run's first session."""
+    last = log.last_record(path)
+    if last is None or last.session == 1:
         return False
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         return content.find(_RERUN_KEY) >= 0

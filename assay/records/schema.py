@@ -77,6 +77,14 @@ class Record(Measurement, frozen=True, kw_only=True, omit_defaults=True):
     attempt: int = 1  # the highest attempt of a cell supersedes the others
     closes: int = 0  # on the last record of a batch, how many records the batch has
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.attempt > self.session:
+            raise ValueError(
+                f"attempt {self.attempt} of {self.cell!r} in session {self.session}: "
+                "a session attempts a cell at most once"
+            )
+
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
     """One start of a run: resuming adds another and overwrites none."""

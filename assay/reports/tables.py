@@ -15,6 +15,9 @@ _NO_RECORD = "no record of this metric"
 _SPREAD = "After a value with samples stand the quartiles of the samples and their number."
 
 
+_FILLED_SHARE = 0.4  # of a table's entries; with less, records are listed one by one
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cell:
     """One entry: its text, the smaller print after it, what it sorts by and why it is as it is."""
@@ -78,7 +81,10 @@ def stages(found: Sequence[Stage]) -> Table:
 
 
 def results(stage: str, records: Sequence[Record]) -> Table | None:
-    """A row for each workload and subject, a column for each metric; None without any metric."""
+    """A row for each workload and subject, a column for each metric; None without any metric.
+
+    Where most of that would be empty, because cells measure different things, a row for each.
+    """
     shown = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
     if not shown:
         return None
@@ -90,6 +96,8 @@ def results(stage: str, records: Sequence[Record]) -> Table | None:
         while metric in rows.get((place, record.subject, repeat), {}):
             repeat += 1
         rows.setdefault((place, record.subject, repeat), {})[metric] = record
+    if len(shown) < _FILLED_SHARE * len(rows) * len(columns):
+        return _row_by_row(stage, shown)
     return Table(
         title=f"Results of {stage}",
         columns=(
@@ -102,6 +110,17 @@ def results(stage: str, records: Sequence[Record]) -> Table | None:
             for (place, subject, _), values in rows.items()
         ),
         note=" ".join(_notes(shown)),
+    )
+
+
+def _row_by_row(stage: str, shown: Sequence[Record]) -> Table:
+    return Table(
+        title=f"Results of {stage}",
+        columns=("cell", "subject", "metric", "value", "unit", "source"),
+        rows=tuple(
+            (r.cell, r.subject, r.metric, value_cell(r), r.unit, r.source or "") for r in shown
+        ),
+        note=_SPREAD if any(record.samples for record in shown) else "",
     )
 
 

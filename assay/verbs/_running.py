@@ -92,7 +92,7 @@ def show_report(report: "Report", *, results: bool) -> None:
     screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
     for problem in report.problems:
         screen.print(problem, markup=False)
-    shown = report.results if results else ()
+    shown = report.results if results or not report.paired else ()
     tables = (report.outcomes, report.stages, *shown, *report.paired)
     for table in (table for table in tables if table.rows):
         show(table, screen)

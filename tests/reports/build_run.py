@@ -104,7 +104,7 @@ def end(run: RunFolder, stage: str, *, status: str = "ok", reason: str | None = 
         reason=reason,
         cells=dict.fromkeys(ends, "f" * 16),
         counts=dict(Counter(ends.values())),
-        session=1,
+        session=2,
         time=now(),
     )
     write_done(run, stage, done)
@@ -131,7 +131,7 @@ def _record(measurement: Measurement, stage: str, cell: str, attempt: int) -> Re
         **fields,
         schema=SCHEMA,
         run=RUN,
-        session=1,
+        session=max(attempt, 2),
         stage=stage,
         cell=cell,
         fingerprint="f" * 16,

@@ -253,3 +253,14 @@ def test_tables_and_terminal_load_no_drawing_library():
         "assert not {'plotly', 'matplotlib', 'numpy', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_cells_that_measure_different_things_are_listed_row_by_row(tmp_path):
+    run = begin(tmp_path)
+    for name in ("startup", "append", "query", "index"):
+        measurement = latency(name, [1.0, 2.0, 3.0], metric=f"{name}_ms", workload=None)
+        append(run, "spine", name, measurement)
+    end(run, "spine")
+    table = results("spine", read_contents(run).records)
+    assert table.columns[:4] == ("cell", "subject", "metric", "value") and len(table.rows) == 4
+    assert all(row[3].text != "—" for row in table.rows)

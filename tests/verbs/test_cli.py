@@ -195,7 +195,7 @@ def test_plan_and_dry_run_measure_nothing(tmp_path):
     plan = assay("study", "plan", "--config", "quickstart", cwd=tmp_path)
     dry = assay("study", "run", "--config", "quickstart", "--dry-run", cwd=tmp_path)
     assert plan.returncode == dry.returncode == 0
-    assert "19 cells" in plan.stdout and "latency/b1_h8_kv2_q1024" in dry.stdout.replace("\n", "")
+    assert "19 cells" in plan.stdout and "latency/b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
     assert not (tmp_path / "results").exists()
 
 
