@@ -1,6 +1,6 @@
 """assay: a workbench for attention. Importing it is light: no framework is loaded.
 
-records = assay.load_records("results/quickstart/20261115T021048Z-1f3a")
+records = assay.load_records("results/quickstart/20261115T021048.123Z-1f3a")
 """
 
 from typing import TYPE_CHECKING, Any

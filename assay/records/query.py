@@ -157,7 +157,8 @@ def _json_records(paths: Sequence[Path], *, reruns: bool) -> str:
         f"coalesce({name}, {_text(value)}) AS {name}" for name, value in defaults.items()
     )
     # A line that is JSON but no record must not pass as a row of nulls.
-    is_record = f"CASE WHEN schema = {SCHEMA} THEN true ELSE error('not a record') END"
+    sound = f"schema = {SCHEMA} AND metric IS NOT NULL"
+    is_record = f"CASE WHEN {sound} THEN true ELSE error('not a record') END"
     rows = (
         f"SELECT * REPLACE ({filled}) FROM read_json({_files(paths)}, "
         f"format = 'newline_delimited', columns = {_column_list(Record)}) WHERE {is_record}"

@@ -16,6 +16,7 @@ from typing import TypeVar
 import msgspec
 
 from assay.errors import BadInput, CannotRunHere
+from assay.host import CHECKOUT
 from assay.records import log
 from assay.records.durable import make_folder, only_process, write_atomically
 from assay.records.identity import current
@@ -81,7 +82,9 @@ def now() -> str:
 
 def create(results: Path, study: str) -> RunFolder:
     """A new, empty run folder; its name begins with the UTC time, so names sort by age."""
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    moment = datetime.now(UTC)
+    milliseconds = moment.microsecond // 1000
+    name = f"{moment:%Y%m%dT%H%M%S}.{milliseconds:03}Z-{secrets.token_hex(2)}"
     return RunFolder(path=make_folder(results / study / name))
 
 
@@ -119,6 +122,16 @@ def newest_run(results: Path) -> Path:
     if not found:
         raise BadInput(f"there is no run below {results}; start one with `assay study run`")
     return max((folder.path for folder in found), key=lambda path: path.name)
+
+
+def portable(folder: Path) -> str:
+    """A plugin folder as run.json names it: inside the checkout without saying where that lies."""
+    return str(folder.relative_to(CHECKOUT) if folder.is_relative_to(CHECKOUT) else folder)
+
+
+def plugin_folders(run: Run) -> list[Path]:
+    """The user's plugin folders of a run, as paths on this machine."""
+    return [CHECKOUT / folder for folder in run.plugins]
 
 
 def read_done(folder: RunFolder, stage: str) -> Done | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from assay.plugins import installed
 from assay.records.durable import make_folder, write_atomically
-from assay.records.run import RunFolder
+from assay.records.run import RunFolder, plugin_folders
 from assay.reports import html, interactive, printed, style
 from assay.reports.contents import read_contents
 from assay.reports.drawing import draw_all, render_all
@@ -43,7 +43,7 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
     plugin folders that run.json names.
     """
     contents = read_contents(folder, planned=planned)
-    present, gone = _plugin_folders(contents.run.plugins)
+    present, gone = _present(plugin_folders(contents.run))
     drawn = draw_all(contents.records, present)
     colours = style.colours(series.subject for chart in drawn.charts for series in chart.series)
     commit = commit_text(contents.run.commit, contents.run.dirty)
@@ -68,9 +68,8 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
     )
 
 
-def _plugin_folders(names: Sequence[str]) -> tuple[list[Path], list[str]]:
+def _present(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
     """Those of the run's own plugins that are here, and a line for each that is not."""
-    paths = [Path(name) for name in names]
     gone = [
         f"the plugins {path} of this run are not here; their figures are left out"
         for path in paths

@@ -17,10 +17,12 @@ from assay.bench import isolate
 from assay.host import CHECKOUT
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
-from assay.studies.cell import Cell, encode
-from assay.workloads.synthetic import identity
+from assay.studies.cell import Cell, encode, outcome
 
 _LAST_WORDS_BYTES = 2000
+# Begins the names of folders in which a cell hands over its results. A killed study leaves one
+# behind in its stage, for the next start to remove.
+SCRATCH = ".cell-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class _Left:
 def _in_process(job: Job, subjects: Sequence[str]) -> _Attempt:
     """Run some subjects of the cell in a new process."""
     cell = replace(job.cell, subjects=tuple(subjects))
-    with tempfile.TemporaryDirectory(prefix="assay-cell-") as scratch:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=job.folder) as scratch:
         request, result = Path(scratch, "request.json"), Path(scratch, "result.jsonl")
         request.write_bytes(encode(job.stage, cell))
         arguments = [str(request), str(result), str(os.getpid())]
@@ -101,15 +103,7 @@ def _after_crash(cell: Cell, exit: isolate.Exit, left: _Left, last_words: str) -
     status: Status = exit.ending if exit.ending in ("timeout", "oom") else "failed"  # type: ignore[assignment]
     reason = exit.reason or "the process ended with exit code 0 before the cell was done"
     reason = f"{reason}; it last said: {last_words}" if last_words else reason
-    blamed = Measurement(
-        subject=at,
-        metric=cell.probe or cell.name,
-        value=None,
-        unit="",
-        status=status,
-        reason=reason,
-        workload=identity(cell.workload) if cell.workload else None,
-    )
+    blamed = outcome(cell, at, status, reason)
     # An outcome of its own ends a subject; anything less may be half of its measurements.
     ended = {m.subject for m in left.measurements if m.status != "ok" and m.subject != at}
     kept = [measurement for measurement in left.measurements if measurement.subject in ended]

@@ -10,8 +10,10 @@ import msgspec
 from assay import plugins
 from assay.host import Host
 from assay.records.identity import digest
+from assay.records.schema import Measurement, Status
 from assay.sources import content_digests
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.synthetic import identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +27,19 @@ class Cell:
     device: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
     plugin_folders: tuple[Path, ...] = ()
+
+
+def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measurement:
+    """What is recorded of a subject that gave no value."""
+    return Measurement(
+        subject=subject,
+        metric=cell.probe or cell.name,
+        value=None,
+        unit="",
+        status=status,
+        reason=reason,
+        workload=identity(cell.workload) if cell.workload else None,
+    )
 
 
 def encode(stage: str, cell: Cell) -> bytes:

@@ -4,6 +4,7 @@ A cell is finished when the record that ends it is in the log. So whatever momen
 at, resuming it does the cells that have no such record, and no other.
 """
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +24,8 @@ from assay.records.log import Log
 from assay.records.run import Done, RunFolder
 from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
 from assay.studies import plan
-from assay.studies.attempt import Job, Limits
+from assay.studies.attempt import SCRATCH, Job, Limits
+from assay.studies.cell import outcome
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
 from assay.workloads.synthetic import identity
@@ -73,6 +75,8 @@ def _do_stage(
     stage: PlannedStage, setting: Setting, earlier: Sequence[Record], observer: Observer
 ) -> list[Record]:
     folder = make_folder(setting.folder.stage(stage.name))
+    for left_behind in folder.glob(f"{SCRATCH}*"):
+        shutil.rmtree(left_behind)
     with Log(setting.folder.log(stage.name)) as log:
         if log.set_aside_bytes:
             observer.note(
@@ -152,17 +156,8 @@ def _jobs(
 
 
 def _blocked(planned: PlannedCell, blocked: Obstacles) -> list[Measurement]:
-    cell = planned.cell
     return [
-        Measurement(
-            subject=subject,
-            metric=cell.probe or cell.name,
-            value=None,
-            unit="",
-            status=status,
-            reason=reason,
-            workload=identity(cell.workload) if cell.workload else None,
-        )
+        outcome(planned.cell, subject, status, reason)
         for subject, (status, reason) in blocked.items()
     ]
 

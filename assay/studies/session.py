@@ -46,7 +46,7 @@ def study_of(run: Run) -> Study:
             f"run {run.run} was started with another menu of settings ({strange}); "
             "start a new run with `assay study run`"
         )
-    return study.build(run.config, plugin_folders=[Path(folder) for folder in run.plugins])
+    return study.build(run.config, plugin_folders=runs.plugin_folders(run))
 
 
 def latest(results: Path, asked: Study) -> Path | None:
@@ -95,7 +95,7 @@ def _run(folder: RunFolder, asked: Study, host: Host, name: str, sessions: list[
         study=name,
         config=asked.config,
         sessions=sessions,
-        plugins=[str(path) for path in asked.plugin_folders if path.is_dir()],
+        plugins=[runs.portable(path) for path in asked.plugin_folders if path.is_dir()],
         reasons={key: _why_null(key, host) for key in KEYS if keys.get(key) is None},
         **keys,
     )

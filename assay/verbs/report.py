@@ -7,7 +7,7 @@ import typer
 
 from assay.verbs import _flags as flags
 
-EXAMPLE = "Example: assay report results/quickstart/20261115T021048Z-1f3a"
+EXAMPLE = "Example: assay report results/quickstart/20261115T021048.123Z-1f3a"
 
 
 def command() -> typer.Typer:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from assay.records import run as runs
@@ -22,7 +22,6 @@ class StudyProcess:
 
     folder: Path
     plugins: Path = PLUGINS
-    environment: dict[str, str] = field(default_factory=dict)
 
     @property
     def results(self) -> Path:
@@ -37,13 +36,25 @@ class StudyProcess:
         sets = [word for name, value in chosen.items() for word in ("--set", f"{name}={value}")]
         return ["run", "--plugins", str(self.plugins), *sets]
 
+    def process_environment(self, changes: dict[str, str] | None = None) -> dict[str, str]:
+        """Ours, with what the plugins and this checkout need."""
+        scratch = self.folder / "scratch"  # what a killed process leaves there goes with the test
+        scratch.mkdir(exist_ok=True)
+        added = {
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(scratch),
+            "ASSAY_TEST_DIARY": str(self.diary_file),
+        }
+        ours = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        return {**ours, **added, **(changes or {})}
+
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen:
         """`assay study ARGUMENTS --out RESULTS` with stderr in a file; returns at once."""
         with open(self.folder / "stderr", "wb") as stderr:
             return subprocess.Popen(
                 [sys.executable, "-m", "assay", "study", *arguments, "--out", str(self.results)],
                 cwd=self.folder,
-                env=self._environment(environment),
+                env=self.process_environment(environment),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
@@ -100,10 +111,6 @@ class StudyProcess:
         text = self.diary_file.read_text() if self.diary_file.exists() else ""
         words = [line.rsplit(" ", 1) for line in text.splitlines()]
         return [(name, int(pid)) for name, pid in words]
-
-    def _environment(self, changes: dict[str, str]) -> dict[str, str]:
-        added = {"PYTHONPATH": str(ROOT), "ASSAY_TEST_DIARY": str(self.diary_file)}
-        return {**os.environ, **added, **self.environment, **changes}
 
 
 def wait_until(holds, what: str, timeout_s: float = 30.0) -> None:

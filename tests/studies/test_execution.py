@@ -2,11 +2,13 @@
 
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 from study_process import StudyProcess
 
-from assay.host import memory_bytes
+from assay.devices import memory_bytes
 from assay.records.schema import CELL_SECONDS
 
 TIMEOUT_S = 2
@@ -164,11 +166,8 @@ def test_two_cells_of_one_name_are_refused(study):
 @pytest.mark.skipif(os.geteuid() != 0, reason="a process-id namespace of its own needs root")
 def test_cells_run_where_assay_is_the_first_process(study):
     """In a container assay may be process 1; cells took that for the death of their parent."""
-    import subprocess
-    import sys
-
     inside = [sys.executable, "-m", "assay", "study", *study.run_arguments("steady")]
     command = ["unshare", "--pid", "--fork", "--mount-proc", *inside, "--out", str(study.results)]
-    done = subprocess.run(command, cwd=study.folder, env=study._environment({}), timeout=60)
+    done = subprocess.run(command, cwd=study.folder, env=study.process_environment(), timeout=60)
     assert done.returncode == 0
     assert {end.status for end in study.ends("steady").values()} == {"ok"}

@@ -39,9 +39,9 @@ REFUSED = {
 }
 
 
-def refusal(path, sets=(), folders=()):
+def refusal(path, sets=()):
     with pytest.raises(BadInput) as caught:
-        kconfig.load(path, sets, folders)
+        kconfig.load(path, sets)
     return str(caught.value)
 
 
@@ -107,12 +107,12 @@ def test_no_member_of_a_choice(tmp_path):
     assert refusal(path).startswith(f"{path}:1: # CONFIG_DEVICE_AUTO is not set: one of DEVICE_")
 
 
-def test_set_overrides_the_file(folders, tmp_path):
+def test_set_overrides_the_file(tmp_path):
     text = 'CONFIG_ROUNDS=20\nCONFIG_DEVICE_CUDA=y\nCONFIG_DEVICE_INDEX=0\nCONFIG_LENGTHS="8"\n'
     path = written(tmp_path, text)
-    study = kconfig.load(path, ["ROUNDS=7", "DEVICE_CPU=y", "LENGTHS=1,63"], folders)
+    study = kconfig.load(path, ["ROUNDS=7", "DEVICE_CPU=y", "LENGTHS=1,63"])
     assert (study.rounds, study.device, study.lengths) == (7, "cpu", ((1, 1), (63, 63)))
-    assert kconfig.load(path, ["DEVICE_CUDA=n"], folders).device == "auto"
+    assert kconfig.load(path, ["DEVICE_CUDA=n"]).device == "auto"
     assert path.read_text() == text
 
 
@@ -149,11 +149,11 @@ def test_an_unknown_defconfig():
     assert kconfig.defconfig("quickstart") == kconfig.defconfigs()["quickstart"]
 
 
-def test_a_warning_of_kconfiglib_is_refused(tmp_path, monkeypatch, folders):
+def test_a_warning_of_kconfiglib_is_refused(tmp_path, monkeypatch):
     """A default outside its range is only a warning to Kconfiglib, which clamps it."""
     text = kconfig.KCONFIG.read_text().replace("\tdefault 30\n", "\tdefault 1\n")
     monkeypatch.setattr(kconfig, "KCONFIG", written(tmp_path, text))
-    assert "clamped to 3" in refusal(None, (), folders)
+    assert "clamped to 3" in refusal(None)
 
 
 def test_a_broken_kconfig_is_named(tmp_path, monkeypatch):
@@ -187,11 +187,10 @@ import json, sys
 sys.modules["kconfiglib"] = None
 from pathlib import Path
 from assay.studies import kconfig
-folders = [Path(sys.argv[1])]
 answers = []
-for path, sets in json.loads(sys.argv[2]):
+for path, sets in json.loads(sys.argv[1]):
     try:
-        study = kconfig.load(path and Path(path), sets, folders)
+        study = kconfig.load(path and Path(path), sets)
         answers.append([study.config, study.device, kconfig.minimal(study)])
     except (ValueError, RuntimeError) as error:
         answers.append([type(error).__name__, str(error)])
@@ -199,13 +198,13 @@ print(json.dumps(answers))
 """
 
 
-def without_kconfiglib(folders, requests):
-    command = [sys.executable, "-c", WITHOUT, str(folders[0]), json.dumps(requests)]
+def without_kconfiglib(requests):
+    command = [sys.executable, "-c", WITHOUT, json.dumps(requests)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=kconfig.ROOT)
     return json.loads(done.stdout)
 
 
-def test_sets_mean_the_same_without_kconfiglib(folders):
+def test_sets_mean_the_same_without_kconfiglib():
     entries = [
         [],
         ["ROUNDS=5", "STUDY=mine", "LENGTHS=1,63"],
@@ -216,21 +215,21 @@ def test_sets_mean_the_same_without_kconfiglib(folders):
         ["DEVICE_CUDA=n"],
         ["DEVICE_INDEX=0"],
     ]
-    answers = without_kconfiglib(folders, [[None, sets] for sets in entries])
+    answers = without_kconfiglib([[None, sets] for sets in entries])
     for sets, answer in zip(entries, answers, strict=True):
-        study = kconfig.load(None, sets, folders)
+        study = kconfig.load(None, sets)
         assert answer == [study.config, study.device, kconfig.minimal(study)]
 
 
-def test_refusals_are_the_same_without_kconfiglib(folders):
+def test_refusals_are_the_same_without_kconfiglib():
     entries = [[entry] for entry in SETS]
     entries += [["ROUNDS=5", "ROUNDS=6"], ["DEVICE_CPU=y", "DEVICE_CUDA=y"], ["HEADS=8/3"]]
-    answers = without_kconfiglib(folders, [[None, sets] for sets in entries])
+    answers = without_kconfiglib([[None, sets] for sets in entries])
     for sets, answer in zip(entries, answers, strict=True):
-        assert answer == ["BadInput", refusal(None, sets, folders)]
+        assert answer == ["BadInput", refusal(None, sets)]
 
 
-def test_a_file_needs_kconfiglib(folders):
-    ((kind, message),) = without_kconfiglib(folders, [[str(kconfig.defconfig("quickstart")), []]])
+def test_a_file_needs_kconfiglib():
+    ((kind, message),) = without_kconfiglib([[str(kconfig.defconfig("quickstart")), []]])
     assert kind == "CannotRunHere"
     assert "pip install kconfiglib" in message

@@ -36,36 +36,34 @@ few = settings(
 
 @few
 @given(some_sets, devices)
-def test_round_trips(tmp_path, folders, sets, device):
+def test_round_trips(tmp_path, sets, device):
     """A full file, Kconfiglib's own file and both minimal files all give the study back."""
-    study = kconfig.load(
-        None, [f"{name}={value}" for name, value in sets.items()] + device, folders
-    )
+    study = kconfig.load(None, [f"{name}={value}" for name, value in sets.items()] + device)
     full, theirs, least = tmp_path / "full", tmp_path / "theirs", tmp_path / "least"
     kconfig.write_config(study.config, full)
-    assert kconfig.load(full, (), folders) == study
+    assert kconfig.load(full) == study
 
     library = kconfiglib.Kconfig(str(kconfig.KCONFIG), warn_to_stderr=False)
     library.load_config(str(full))
     library.write_config(str(theirs))
-    assert kconfig.load(theirs, (), folders) == study
+    assert kconfig.load(theirs) == study
 
     least.write_text(kconfig.minimal(study))
-    assert kconfig.load(least, (), folders) == study
+    assert kconfig.load(least) == study
     library.write_min_config(str(theirs))
     assert [line for line in theirs.read_text().splitlines() if line] == (
         least.read_text().splitlines()
     )
 
 
-def test_the_defaults_are_minimal_as_nothing(folders):
-    assert kconfig.minimal(kconfig.load(None, (), folders)) == ""
+def test_the_defaults_are_minimal_as_nothing():
+    assert kconfig.minimal(kconfig.load(None)) == ""
 
 
 @pytest.mark.parametrize("name", kconfig.defconfigs())
-def test_every_defconfig_loads_and_is_minimal(name, folders):
+def test_every_defconfig_loads_and_is_minimal(name):
     path = kconfig.defconfig(name)
-    study = kconfig.load(path, (), folders)
+    study = kconfig.load(path)
     lines = path.read_text().splitlines()
     wanted = [line for line in lines if line.startswith("CONFIG_")]
     assert kconfig.minimal(study).splitlines() == wanted

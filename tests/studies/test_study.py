@@ -65,33 +65,33 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("entry,name,value", READ)
-def test_read(entry, name, value, folders):
-    assert getattr(kconfig.load(None, [entry], folders), name) == value
+def test_read(entry, name, value):
+    assert getattr(kconfig.load(None, [entry]), name) == value
 
 
 @pytest.mark.parametrize("entry", REFUSED)
-def test_refused_by_set(entry, folders):
+def test_refused_by_set(entry):
     with pytest.raises(BadInput) as caught:
-        kconfig.load(None, [entry], folders)
+        kconfig.load(None, [entry])
     assert str(caught.value).startswith(f"--set {entry}: ")
     assert REFUSED[entry] in str(caught.value)
 
 
 @pytest.mark.parametrize("entry", REFUSED)
-def test_refused_in_a_file(entry, folders, tmp_path):
+def test_refused_in_a_file(entry, tmp_path):
     symbol, _, value = entry.partition("=")
     path = tmp_path / "study"
     path.write_text(f'CONFIG_SEED=3\nCONFIG_{symbol}="{value}"\n')
     with pytest.raises(BadInput) as caught:
-        kconfig.load(path, (), folders)
+        kconfig.load(path)
     assert str(caught.value).startswith(f'{path}:2: CONFIG_{symbol}="{value}": ')
     assert REFUSED[entry] in str(caught.value)
 
 
-def test_fields_are_the_symbols_of_kconfig(folders):
+def test_fields_are_the_symbols_of_kconfig():
     """Neither side has a name the other lacks; only SCHEMA stays in the file."""
     members = {f"DEVICE_{name.upper()}" for name in DEVICES}
-    symbols = set(kconfig.load(None, (), folders).config) - members - {"SCHEMA"}
+    symbols = set(kconfig.load(None).config) - members - {"SCHEMA"}
     own = {item.name for item in fields(Study)} - {"plugin_folders", "config", "device"}
     assert {symbol.lower() for symbol in symbols} == own
 
@@ -113,26 +113,26 @@ def test_plugin_fields_say_their_kind():
     assert set(kinds.values()) <= set(plugins.kinds())
 
 
-def test_all_is_every_plugin_sorted(folders, tmp_path):
+def test_all_is_every_plugin_sorted(tmp_path):
     (tmp_path / "aaa_mine.py").write_text("def attention(q, k, v, *, causal, scale): ...\n")
-    study = kconfig.load(None, ["IMPLEMENTATIONS=all"], (*folders, tmp_path))
+    study = kconfig.load(None, ["IMPLEMENTATIONS=all"], [tmp_path])
     assert study.implementations == tuple(sorted(plugins.listing("sequence", study.plugin_folders)))
     assert study.implementations[0] == "aaa_mine"
     assert study.config["IMPLEMENTATIONS"] == '"all"'
 
 
-def test_an_implementation_may_be_a_file(folders, tmp_path):
+def test_an_implementation_may_be_a_file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def attention(q, k, v, *, causal, scale): ...\n")
-    study = kconfig.load(None, [f"IMPLEMENTATIONS={path},eager"], folders)
-    assert study.implementations == (str(path), "eager")
+    study = kconfig.load(None, [f"IMPLEMENTATIONS={path},eager"])
+    assert study.implementations == ("mine", "eager") and path in study.plugin_folders
 
 
-def test_two_files_of_one_name_are_refused(folders, tmp_path):
+def test_two_files_of_one_name_are_refused(tmp_path):
     path = tmp_path / "eager.py"
     path.write_text("def attention(q, k, v, *, causal, scale): ...\n")
-    with pytest.raises(BadInput, match="repeats 'eager'"):
-        kconfig.load(None, [f"IMPLEMENTATIONS=eager,{path}"], folders)
+    with pytest.raises(BadInput, match="is called like"):
+        kconfig.load(None, [f"IMPLEMENTATIONS=eager,{path}"])
 
 
 def test_a_plugin_folder_that_is_not_there(tmp_path):
@@ -141,5 +141,5 @@ def test_a_plugin_folder_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_device_is_one_word(device, folders):
-    assert kconfig.load(None, [f"DEVICE_{device.upper()}=y"], folders).device == device
+def test_device_is_one_word(device):
+    assert kconfig.load(None, [f"DEVICE_{device.upper()}=y"]).device == device

@@ -2,7 +2,7 @@
 
 import time
 
-from assay.host import memory_bytes
+from assay.devices import memory_bytes
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 
