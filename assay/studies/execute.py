@@ -59,11 +59,12 @@ def execute(setting: Setting, observer: Observer) -> list[Record]:
     return records
 
 
-def exit_code(records: Sequence[Record]) -> int:
+def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     """What a run's records mean for whoever started it."""
+    fails_on = {stage.name: stage.fails_on for stage in stages}
     if any(record.metric == "load" and record.status == "failed" for record in records):
         return BAD_INPUT
-    if any(record.status == "failed" for record in records):
+    if any(record.status in fails_on[record.stage] for record in records):
         return DOES_NOT_HOLD
     subjects = [record for record in records if record.metric != CELL_SECONDS]
     if subjects and all(record.status in ("skipped", "refused") for record in subjects):
@@ -109,7 +110,7 @@ def _due(
     due = []
     for planned in stage.cells:
         blocked = plan.obstacles(stage, planned.cell, setting.host, earlier)
-        if plan.why_due(planned, before, setting.host, blocked):
+        if plan.why_due(stage, planned, before, setting.host, blocked):
             due.append((planned, blocked))
     return due
 
@@ -209,7 +210,7 @@ def _fingerprints(stage: PlannedStage) -> dict[str, str]:
 def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> Done:
     ends = {record.cell: record for record in records if record.metric == CELL_SECONDS}
     counts = Counter(record.status for record in ends.values())
-    failed = [name for name, record in ends.items() if record.status == "failed"]
+    failed = [name for name, record in ends.items() if record.status in stage.fails_on]
     return Done(
         status="failed" if failed else "ok",
         reason=(

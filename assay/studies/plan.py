@@ -30,6 +30,7 @@ class PlannedStage:
     name: str
     cells: tuple[PlannedCell, ...]
     refusals: Callable[[Cell, Sequence[Record]], Mapping[str, str]] | None
+    fails_on: frozenset[Status]
 
 
 def on_device(study: Study, host: Host) -> Study:
@@ -62,7 +63,11 @@ def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Rec
 
 
 def why_due(
-    planned: PlannedCell, records: Sequence[Record], host: Host, blocked: Obstacles
+    stage: PlannedStage,
+    planned: PlannedCell,
+    records: Sequence[Record],
+    host: Host,
+    blocked: Obstacles,
 ) -> str | None:
     """Why a cell is to be run, given all records of its stage; None where it is finished."""
     mine = [record for record in records if record.cell == planned.cell.name]
@@ -75,8 +80,8 @@ def why_due(
     if last.host != host.fingerprint:
         return f"changed: measured on host {last.host}, this is {host.fingerprint}"
     latest = [record for record in mine if record.attempt == last.attempt]
-    if any(record.status == "failed" for record in latest):
-        return "failed"
+    if failed := stage.fails_on & {record.status for record in latest}:
+        return ", ".join(sorted(failed))
     kept = {r.subject: (r.status, r.reason) for r in latest if r.status in ("skipped", "refused")}
     kept.pop("", None)  # the cell's own end
     return None if kept == dict(blocked) else "changed: what kept it from running, or what now does"
@@ -96,7 +101,8 @@ def _ordered(study: Study) -> list[str]:
 
 
 def _stage(name: str, study: Study, host: Host) -> PlannedStage:
-    module = plugins.load(plugins.find("stages", name, study.plugin_folders))
+    plugin = plugins.find("stages", name, study.plugin_folders)
+    module = plugins.load(plugin)
     cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in module.cells(study)]
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
@@ -105,4 +111,5 @@ def _stage(name: str, study: Study, host: Host) -> PlannedStage:
         name=name,
         cells=tuple(PlannedCell(cell=c, fingerprint=fingerprint(name, c, host)) for c in cells),
         refusals=getattr(module, "refusals", None),
+        fails_on=frozenset(plugin.literals["FAILS_ON"]),
     )

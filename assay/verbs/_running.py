@@ -81,7 +81,7 @@ def run(
     for note in built.notes:
         progress.note(note)
     print(f"report: {built.html or built.markdown}", file=sys.stderr if as_json else sys.stdout)
-    return execute.exit_code(records)
+    return execute.exit_code(records, setting.stages)
 
 
 def show_report(report: "Report", *, results: bool) -> None:

@@ -8,6 +8,7 @@ import typer
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
+    from assay.devices import Device
     from assay.host import Host
     from assay.records.schema import Measurement
     from assay.reports.tables import Table
@@ -62,8 +63,8 @@ def _machine(here: "Host") -> "Table":
     from assay.reports.tables import Table
 
     rows = [
-        (f"device {d.label}", f"{d.name}, {(d.memory_bytes or 0) / 2**30:.1f} GiB", d.driver or "")
-        for d in here.devices
+        (f"device {device.label}", f"{device.name}, {_memory(device)}", _driver(device))
+        for device in here.devices
     ]
     rows += [("cores", str(here.cores), ""), ("system", here.os, "")]
     rows += [(name, version, "") for name, version in here.versions.items()]
@@ -71,6 +72,16 @@ def _machine(here: "Host") -> "Table":
     rows += [("commit", here.commit or "—", state), ("fingerprint", here.fingerprint, "")]
     rows += [(name, "—", reason) for name, reason in here.unknown.items()]
     return Table(title="This machine", columns=("what", "found", "note"), rows=tuple(rows))
+
+
+def _memory(device: "Device") -> str:
+    if device.memory_bytes is None:
+        return "memory not known"
+    return f"{device.memory_bytes / 2**30:.1f} GiB"
+
+
+def _driver(device: "Device") -> str:
+    return f"driver {device.driver}" if device.driver else ""
 
 
 def _ceilings(measured: "list[Measurement]") -> "Table":

@@ -82,7 +82,7 @@ def status(path: RunArgument = None, out: flags.Out = flags.RESULTS) -> None:
         before = runs.stage_records(folder, stage.name)
         for planned in stage.cells:
             blocked = plans.obstacles(stage, planned.cell, here, earlier)
-            why = plans.why_due(planned, before, here, blocked)
+            why = plans.why_due(stage, planned, before, here, blocked)
             rows.append((stage.name, planned.cell.name, f"to do: {why}" if why else "done"))
         earlier += current(before)
     left = sum(row[2] != "done" for row in rows)

@@ -260,3 +260,12 @@ def test_list_says_what_is_missing(tmp_path):
 def test_doctor_as_json(tmp_path):
     found = json.loads(assay("doctor", "--no-peaks", "--json", cwd=tmp_path).stdout)
     assert found["devices"][0]["kind"] == "cpu" and found["fingerprint"]
+
+
+def test_a_check_that_runs_out_of_memory_does_not_hold(tmp_path):
+    (tmp_path / "greedy.py").write_text(
+        '"""Too much."""\nimport torch\n\n\ndef attention(q, k, v, *, causal, scale):\n'
+        "    return torch.empty(1 << 50)\n"
+    )
+    done = assay("check", "greedy.py", *SMALL, cwd=tmp_path)
+    assert done.returncode == 1 and "oom" in done.stdout

@@ -1,4 +1,9 @@
-"""What a study does, in the order that each file's AFTER gives; one file each."""
+"""What a study does, in the order that each file's AFTER gives; one file each.
+
+FAILS_ON are the outcomes that make a stage failed: where speeds are measured, running out of memory
+is a result like another; where correctness is, it is not.
+"""
 
 CONTRACT = ("cells", "run")
 AFTER = ()
+FAILS_ON = ("failed",)

@@ -10,6 +10,7 @@ from assay.studies.probing import run_probe
 from assay.studies.study import Study
 
 AFTER = ("host",)
+FAILS_ON = ("failed", "oom", "timeout")
 
 
 def cells(study: Study) -> list[Cell]:
