@@ -91,12 +91,12 @@ class Log:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     def _numbered_lines(self, records: Sequence[Record]) -> bytes:
-        replace = msgspec.structs.replace
-        numbered = [
-            replace(record, sequence=self._sequence + index)
-            for index, record in enumerate(records, start=1)
-        ]
-        numbered[-1] = replace(numbered[-1], closes=len(numbered))
+        """The batch with its positions, in copies: replacing fields would check records again."""
+        assign = msgspec.structs.force_setattr
+        numbered = [record.__copy__() for record in records]
+        for position, record in enumerate(numbered, start=self._sequence + 1):
+            assign(record, "sequence", position)
+        assign(numbered[-1], "closes", len(numbered))
         return _encoder.encode_lines(numbered)
 
     def _settle(self) -> None:
