@@ -14,7 +14,7 @@ def run_adhoc(verb: str, study: "Study", *, out: Path, as_json: bool, dry_run: b
     from assay.verbs import _running
 
     if dry_run:
-        _running.show_plan(study)
+        _running.show_plan(study, as_json=as_json)
         return 0
     name = verb if study.study == "unnamed" else study.study
     begun = session.started(study, host.inspect(), out, name)

@@ -12,6 +12,7 @@ from assay.errors import INTERRUPTED
 if TYPE_CHECKING:
     from assay.records.schema import Record, Status
     from assay.reports.report import Report
+    from assay.reports.tables import Table
     from assay.studies.execute import Setting
     from assay.studies.study import Study
 
@@ -67,7 +68,9 @@ def run(
 
     with context as setting, Progress() as progress:
         folder = setting.folder
-        progress.note(f"run {folder.path}")
+        cells = sum(len(stage.cells) for stage in setting.stages)
+        limit = f"at most {setting.study.cell_timeout_s} s each"
+        progress.note(f"run {folder.path}: {cells} cells, {limit}")
         try:
             records = execute.execute(setting, progress)
         except KeyboardInterrupt:
@@ -105,11 +108,10 @@ def print_json(records: "Sequence[Record]") -> None:
     sys.stdout.write(msgspec.json.Encoder().encode_lines(list(records)).decode())
 
 
-def show_plan(study: "Study") -> None:
+def show_plan(study: "Study", *, as_json: bool = False) -> None:
     """What running a study would do here, without doing any of it."""
     from assay import host
     from assay.reports.tables import Table
-    from assay.reports.terminal import console, show
     from assay.studies import plan
 
     here = host.inspect()
@@ -131,6 +133,20 @@ def show_plan(study: "Study") -> None:
         columns=("stage", "cell", "subjects", "fingerprint", "skipped"),
         rows=tuple(rows),
     )
+    tell(table, as_json=as_json)
+
+
+def tell(table: "Table", *, as_json: bool) -> None:
+    """A table for people, or its rows as JSON lines for programs."""
+    if as_json:
+        import json
+
+        for row in table.cells:
+            texts = (cell.text for cell in row)
+            print(json.dumps(dict(zip(table.columns, texts, strict=True))))
+        return
+    from assay.reports.terminal import console, show
+
     show(table, console())
 
 

@@ -1,5 +1,6 @@
 """Ask the records of many runs in SQL. Tables: `records`, `attempts` and `runs`."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -37,7 +38,10 @@ def query(
             print(json.dumps(dict(zip(answer.columns, row, strict=True)), default=str))
     else:
         _show(answer.columns, answer.rows)
-    records.index()
+    if os.access(out, os.W_OK):
+        records.index()
+    else:
+        print(f"{out} cannot be written to, so the next query is not faster", file=sys.stderr)
 
 
 def _show(columns: list[str], rows: list[tuple]) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from assay.verbs import _flags as flags
-from assay.verbs._running import finish
+from assay.verbs._running import finish, tell
 
 RunArgument = Annotated[
     Path | None, typer.Argument(help="The run's folder; the newest below --out where not given.")
@@ -26,12 +26,15 @@ def command() -> typer.Typer:
 
 
 def plan(
-    config: flags.Config = None, sets: flags.Set = None, plugins: flags.Plugins = None
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    plugins: flags.Plugins = None,
+    as_json: flags.Json = False,
 ) -> None:
     """Show every cell a study would run here. Example: assay study plan --config quickstart"""
     from assay.verbs._running import show_plan
 
-    show_plan(flags.load_study(config=config, sets=sets, plugins=plugins))
+    show_plan(flags.load_study(config=config, sets=sets, plugins=plugins), as_json=as_json)
 
 
 def run(
@@ -53,7 +56,7 @@ def run(
 
     study = flags.load_study(config=config, sets=sets, plugins=plugins)
     if dry_run:
-        _running.show_plan(study)
+        _running.show_plan(study, as_json=as_json)
         return
     earlier = session.latest(out, study) if keep_going else None
     here = host.inspect()
@@ -65,13 +68,14 @@ def run(
     finish(_running.run(begun, as_json=as_json))
 
 
-def status(path: RunArgument = None, out: flags.Out = flags.RESULTS) -> None:
+def status(
+    path: RunArgument = None, out: flags.Out = flags.RESULTS, as_json: flags.Json = False
+) -> None:
     """What of a run is done, and what resuming it would do. Example: assay study status"""
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
     from assay.reports.tables import Table
-    from assay.reports.terminal import console, show
     from assay.studies import plan as plans
     from assay.studies import session
 
@@ -86,21 +90,25 @@ def status(path: RunArgument = None, out: flags.Out = flags.RESULTS) -> None:
             rows.append((stage.name, planned.cell.name, f"to do: {why}" if why else "done"))
         earlier += current(before)
     left = sum(row[2] != "done" for row in rows)
-    show(
-        Table(
-            title=f"{folder.path}: {len(rows) - left} of {len(rows)} cells done",
-            columns=("stage", "cell", "state"),
-            rows=tuple(rows),
-            note=f"go on with: assay study resume {folder.path}" if left else "",
-        ),
-        console(),
+    table = Table(
+        title=f"{folder.path}: {len(rows) - left} of {len(rows)} cells done",
+        columns=("stage", "cell", "state"),
+        rows=tuple(rows),
+        note=f"go on with: assay study resume {folder.path}" if left else "",
     )
+    tell(table, as_json=as_json)
 
 
 def resume(
-    path: RunArgument = None, out: flags.Out = flags.RESULTS, as_json: flags.Json = False
+    path: RunArgument = None,
+    out: flags.Out = flags.RESULTS,
+    as_json: flags.Json = False,
+    dry_run: flags.DryRun = False,
 ) -> None:
     """Do what is missing, failed or changed in a run. Example: assay study resume"""
+    if dry_run:
+        status(path, out, as_json)
+        return
     from assay import host
     from assay.records.run import newest_run
     from assay.studies import session

@@ -269,3 +269,11 @@ def test_a_check_that_runs_out_of_memory_does_not_hold(tmp_path):
     )
     done = assay("check", "greedy.py", *SMALL, cwd=tmp_path)
     assert done.returncode == 1 and "oom" in done.stdout
+
+
+def test_plan_and_status_as_json(checked):
+    plan = assay("study", "plan", "--config", "quickstart", "--json", cwd=checked).stdout
+    cells = [json.loads(line) for line in plan.splitlines()]
+    assert len(cells) == 19 and {cell["stage"] for cell in cells} == {"host", "check", "bench"}
+    status = assay("study", "resume", "--dry-run", "--json", cwd=checked).stdout
+    assert [json.loads(line)["state"] for line in status.splitlines()] == ["done"]
