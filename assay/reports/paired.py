@@ -58,6 +58,9 @@ def _why_not(record: Record, peer: Record) -> str:
     for each in (record, peer):
         if each.status != "ok":
             return f"{each.subject} is {each.status}: {each.reason}"
+    apart = [each.subject for each in (record, peer) if each.alone]
+    if apart:
+        return f"not paired: {' and '.join(apart)} ran alone, after a crash in this cell"
     if len(record.samples) != len(peer.samples):
         return (
             f"not paired: {record.subject} has {len(record.samples)} rounds, "

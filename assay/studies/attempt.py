@@ -49,7 +49,7 @@ def attempt(job: Job) -> list[Measurement]:
     found, unfinished = together.measurements, together.unfinished
     while unfinished:
         alone = _in_process(job, unfinished[:1])
-        found += alone.measurements
+        found += [msgspec.structs.replace(m, alone=True) for m in alone.measurements]
         unfinished = unfinished[1:]
     return found
 

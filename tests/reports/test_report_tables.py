@@ -264,3 +264,12 @@ def test_cells_that_measure_different_things_are_listed_row_by_row(tmp_path):
     table = results("spine", read_contents(run).records)
     assert table.columns[:4] == ("cell", "subject", "metric", "value") and len(table.rows) == 4
     assert all(row[3].text != "—" for row in table.rows)
+
+
+def test_samples_of_different_rounds_are_not_paired(tmp_path):
+    """After a crash the others run alone; equal numbers of samples do not make them pairs."""
+    run = begin(tmp_path)
+    both = [latency(name, [1.0, 2.0, 3.0], alone=True) for name in ("eager", "sdpa")]
+    append(run, "bench", "k128", *both)
+    (row,) = paired("bench", read_contents(run).records).cells
+    assert row[4].text == "—" and "ran alone" in row[4].hint

@@ -113,6 +113,7 @@ def test_the_subject_that_crashes_is_blamed_and_the_others_run_alone(study):
     for subject in ("a", "b", "c"):
         assert [r.metric for r in one[subject]] == ["half", "turn"]
         assert one[subject][0].value == 1.0, "it did not run alone"
+        assert all(record.alone for record in one[subject]), "its samples would be paired"
     assert [r.status for r in one["crashes"]] == ["failed"]
     assert "SIGABRT" in one["crashes"][0].reason
     assert one["refuses"][-1].status == "oom"
