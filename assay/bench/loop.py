@@ -142,11 +142,14 @@ def _gathered(rounds: list[list[Measurement]]) -> Iterator[Measurement]:
 def _values(returned: Iterable[Measurement | dict]) -> list[Measurement]:
     """What a probe returned, which may be plain dicts with the fields of Measurement."""
     try:
-        return msgspec.convert(returned, list[Measurement], from_attributes=True)
+        values = msgspec.convert(returned, list[Measurement], from_attributes=True)
     except msgspec.ValidationError as error:
         raise BadInput(
             f"a probe returns a list of measurements; this one does not: {error}"
         ) from error
+    if not values:
+        raise BadInput("a probe returns at least one measurement; this one returned none")
+    return values
 
 
 def _of(subject: str, workload: Workload, measurement: Measurement) -> Measurement:

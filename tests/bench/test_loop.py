@@ -170,3 +170,9 @@ def test_a_workload_too_large_for_the_reference_is_said_so_not_blamed(tmp_path):
     )
     ((status, reason),) = outcomes(list(run(request, tiny)), "eager").values()
     assert status == "unsupported" and "float64 reference would need" in reason
+
+
+def test_a_probe_that_measures_nothing_proves_nothing(tmp_path):
+    (tmp_path / "silent.py").write_text("def measure(call, workload, host):\n    return []\n")
+    ((status, reason),) = outcomes(measured(tmp_path, "eager", probe="silent"), "eager").values()
+    assert status == "failed" and "returned none" in reason
