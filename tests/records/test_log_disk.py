@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from made_records import batch, contents, written
+from new_process import environment
 
 from assay.errors import BadInput
 from assay.records.durable import write_atomically
 from assay.records.log import read
 
 HERE = Path(__file__).parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parent.parent}{os.pathsep}{HERE}"}
+ENVIRONMENT = environment(HERE)
 
 
 def fill_disk(folder: Path, means: str, *, mounting: str = ""):

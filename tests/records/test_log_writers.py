@@ -1,6 +1,5 @@
 """Several processes on one log at once: each batch is there once, in one piece, in order."""
 
-import os
 import random
 import signal
 import subprocess
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from made_records import batch, contents, written
+from new_process import environment
 
 from assay.records.log import Log, read
 
@@ -27,7 +27,7 @@ def start_writer(path, name, *, count, size=4, padding=20, together=False) -> su
     arguments = [path, name, count, size, padding]
     return subprocess.Popen(
         [sys.executable, HERE / "append_batches.py", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{HERE}"},
+        env=environment(HERE),
         stdin=subprocess.PIPE if together else subprocess.DEVNULL,
         stdout=subprocess.PIPE if together else subprocess.DEVNULL,
     )

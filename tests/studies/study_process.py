@@ -1,11 +1,12 @@
 """A study run as a user runs it: `python -m assay study ...` in a process of its own."""
 
-import os
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from new_process import environment
 
 from assay.records import run as runs
 from assay.records.run import Done, RunFolder
@@ -40,13 +41,9 @@ class StudyProcess:
         """Ours, with what the plugins and this checkout need."""
         scratch = self.folder / "scratch"  # what a killed process leaves there goes with the test
         scratch.mkdir(exist_ok=True)
-        added = {
-            "PYTHONPATH": str(ROOT),
-            "TMPDIR": str(scratch),
-            "ASSAY_TEST_DIARY": str(self.diary_file),
-        }
-        ours = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        return {**ours, **added, **(changes or {})}
+        ours = environment(TMPDIR=str(scratch), ASSAY_TEST_DIARY=str(self.diary_file))
+        ours.pop("PYTHONUNBUFFERED", None)
+        return {**ours, **(changes or {})}
 
     def start(self, *arguments: str, **environment: str) -> subprocess.Popen:
         """`assay study ARGUMENTS --out RESULTS` with stderr in a file; returns at once."""

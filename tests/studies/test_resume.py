@@ -1,11 +1,11 @@
 """Resuming does what is missing, failed, changed or newly possible, and nothing else."""
 
-import os
 import shutil
 
 import msgspec
 import pytest
-from study_process import PLUGINS, ROOT, StudyProcess
+from new_process import environment
+from study_process import PLUGINS, StudyProcess
 
 from assay import host
 from assay.records import run as runs
@@ -178,7 +178,7 @@ def test_the_skipped_is_run_when_its_package_appears(study):
     packages = study.folder / "packages"
     packages.mkdir()
     (packages / "a_thing_for_tests.py").touch()
-    path = {"PYTHONPATH": f"{ROOT}{os.pathsep}{packages}"}
+    path = {"PYTHONPATH": environment(packages)["PYTHONPATH"]}
     assert study.resume(**path) == 0
     assert study.diary()[1:] == ["needs_a_thing", "needs_nothing"]
     assert attempts(study, "needing") == {"both": 2}

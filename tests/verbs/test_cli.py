@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from new_process import environment
 
 ROOT = Path(__file__).parent.parent.parent
 IDENTITY = (
@@ -18,16 +19,16 @@ SMALL = ["--workload", "b1_h2_s17_d16"]
 
 def assay(*arguments, cwd, hide=(), **options):
     """Run the command line; packages in `hide` are as if they were not installed."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    surroundings = environment()
     if hide:
         lines = [f"sys.modules[{name!r}] = None" for name in hide]
         folder = cwd / "hidden"
         folder.mkdir(exist_ok=True)
         (folder / "sitecustomize.py").write_text("\n".join(["import sys", *lines]) + "\n")
-        environment["PYTHONPATH"] = f"{folder}{os.pathsep}{ROOT}"
+        surroundings = environment(folder)
     done = subprocess.run(
         [sys.executable, "-m", "assay", *map(str, arguments)],
-        cwd=cwd, env=environment, capture_output=True, text=True, timeout=240, **options,
+        cwd=cwd, env=surroundings, capture_output=True, text=True, timeout=240, **options,
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
     return done
