@@ -54,8 +54,8 @@ def test_peaks_have_samples_a_source_and_sane_values(use_torch, monkeypatch):
     for measurement in found.values():
         assert measurement.value == max(measurement.samples) and len(measurement.samples) == 7
         assert ("torch" if use_torch else "NumPy") in measurement.source
-    assert 0.1 < found["copy_bandwidth"].value < 5000
-    assert 0.001 < found["matmul_rate"].value < 1000
+    assert 0 < found["copy_bandwidth"].value < 5000
+    assert 0 < found["matmul_rate"].value < 1000
 
 
 def test_unmeasured_peaks_are_null_with_a_reason():
