@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,12 +50,15 @@ def study_of(run: Run) -> Study:
 
 
 def latest(results: Path, asked: Study) -> Path | None:
-    """The newest run of a study with this very configuration; None where there is none."""
+    """The newest run of a study with this very configuration; None where there is none.
+
+    A run that cannot be read, such as one of an older schema, is not one to go on with.
+    """
     found = None
     for file in sorted((results / asked.study).glob(f"*/{runs.RUN_FILE}")):
-        _, run = runs.open_run(file.parent)
-        if run.config == asked.config:
-            found = file.parent
+        with suppress(BadInput):
+            if runs.open_run(file.parent)[1].config == asked.config:
+                found = file.parent
     return found
 
 
@@ -125,5 +128,5 @@ def _why_null(key: str, host: Host) -> str:
 
 def frozen(asked: Study, name: str) -> str:
     """The text of a defconfig that describes `asked` under the name `name`."""
-    config = {**asked.config, "STUDY": config_file.quote(name)}
+    config = {**asked.config, "STUDY": config_file.quote(study.folder_name(name))}
     return kconfig.minimal(replace(asked, config=config))

@@ -22,7 +22,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 ALL = "all"
 
 
-def _folder_name(text: str) -> str:
+def folder_name(text: str) -> str:
+    """`text`, where it can name a folder of results."""
     if not NAME.fullmatch(text):
         raise BadInput(
             f"{text!r} cannot name a folder of results; wanted letters, digits, dot, dash and "
@@ -49,7 +50,7 @@ class Study:
     `"eager,sdpa"`, quotes included); `"all"` is expanded in the fields only.
     """
 
-    study: str = _read(_folder_name)
+    study: str = _read(folder_name)
     seed: int = _read(int)
     stages: tuple[str, ...] = _plugins("stages")
     implementations: tuple[str, ...] = _plugins("sequence")

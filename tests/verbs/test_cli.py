@@ -278,3 +278,20 @@ def test_plan_and_status_as_json(checked):
     assert len(cells) == 19 and {cell["stage"] for cell in cells} == {"host", "check", "bench"}
     status = assay("study", "resume", "--dry-run", "--json", cwd=checked).stdout
     assert [json.loads(line)["state"] for line in status.splitlines()] == ["done"]
+
+
+def test_a_frozen_study_cannot_leave_its_folder(tmp_path):
+    done = assay("study", "freeze", "../elsewhere", cwd=tmp_path)
+    assert done.returncode == 2 and "cannot name a folder" in done.stderr
+
+
+def test_make_starts_anew_where_an_old_run_cannot_be_read(tmp_path):
+    old = tmp_path / "results" / "unnamed" / "20200101T000000.000Z-0000"
+    old.mkdir(parents=True)
+    (old / "run.json").write_text('{"schema": 0}')
+    sets = ["--set", "STAGES=check", "--set", "LENGTHS=5", "--set", "IMPLEMENTATIONS=eager"]
+    first = assay("study", "run", "--continue", *sets, cwd=tmp_path)
+    again = assay("study", "run", "--continue", *sets, cwd=tmp_path)
+    assert first.returncode == again.returncode == 0, first.stderr + again.stderr
+    assert "1 cells to do" in first.stderr and "0 cells to do, 1 kept" in again.stderr
+    assert (old / "run.json").read_text() == '{"schema": 0}'
