@@ -145,7 +145,7 @@ def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
 
 def _in_folder(folder: Path, kind: Plugin) -> list[Plugin]:
     """A plugin for each `<name>.py` and each `<name>/__init__.py`, described, not imported."""
-    files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    files = [p for p in folder.glob("*.py") if p.is_file() and p.name != "__init__.py"]
     packages = list(folder.glob("*/__init__.py"))
     named = {path.stem: path for path in files} | {path.parent.name: path for path in packages}
     return [

@@ -43,8 +43,12 @@ def _imported(path: Path, root: Path) -> tuple[Path, ...]:
 
     `root` is the folder of the plugin that it belongs to, where a user's own modules are found.
     """
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError):
+        return ()  # what cannot be parsed cannot be imported either; whoever tries will say so
     found: list[Path | None] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [_file_of(alias.name.split("."), root) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

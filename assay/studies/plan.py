@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
+from typing import TypeVar
 
 from assay import plugins
 from assay.errors import BadInput
@@ -10,6 +12,8 @@ from assay.host import Host
 from assay.records.schema import CELL_SECONDS, Record, Status
 from assay.studies.cell import Cell, fingerprint, implementations
 from assay.studies.study import Study
+
+T = TypeVar("T")
 
 # Why a subject is not run: a status, and the reason in words.
 Obstacles = Mapping[str, tuple[Status, str]]
@@ -103,13 +107,28 @@ def _ordered(study: Study) -> list[str]:
 def _stage(name: str, study: Study, host: Host) -> PlannedStage:
     plugin = plugins.find("stages", name, study.plugin_folders)
     module = plugins.load(plugin)
-    cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in module.cells(study)]
+    asked = _ask(plugin, "cells", module.cells, study)
+    if not all(isinstance(cell, Cell) for cell in asked):
+        raise BadInput(f"{plugin.path}: cells() gives something else than Cell objects")
+    cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in asked]
+    refusals = getattr(module, "refusals", None)
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise BadInput(f"stage {name} gives one name to several cells; names must be unique")
     return PlannedStage(
         name=name,
         cells=tuple(PlannedCell(cell=c, fingerprint=fingerprint(name, c, host)) for c in cells),
-        refusals=getattr(module, "refusals", None),
+        refusals=partial(_ask, plugin, "refusals", refusals) if refusals else None,
         fails_on=frozenset(plugin.literals["FAILS_ON"]),
     )
+
+
+def _ask(plugin: plugins.Plugin, name: str, function: Callable[..., T], *arguments: object) -> T:
+    """What a stage's own function says; its failure is that file's, not assay's."""
+    try:
+        return function(*arguments)
+    except BadInput:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise BadInput(f"{plugin.path}: {name}() fails: {reason}") from error

@@ -295,3 +295,39 @@ def test_make_starts_anew_where_an_old_run_cannot_be_read(tmp_path):
     assert first.returncode == again.returncode == 0, first.stderr + again.stderr
     assert "1 cells to do" in first.stderr and "0 cells to do, 1 kept" in again.stderr
     assert (old / "run.json").read_text() == '{"schema": 0}'
+
+
+def test_a_neighbour_that_cannot_be_parsed_is_the_files_failure(tmp_path):
+    """Planning follows imports; it must not stumble over what only the import should refuse."""
+    (tmp_path / "broken_neighbour.py").write_text("def (:\n")
+    (tmp_path / "mine.py").write_text("import broken_neighbour\n" + IDENTITY)
+    done = assay("check", "mine.py", *SMALL, cwd=tmp_path)
+    assert done.returncode == 2 and "fails on import: SyntaxError" in done.stdout
+
+
+def test_a_stage_that_fails_to_say_its_cells_is_named(tmp_path):
+    stages = tmp_path / "mine" / "stages"
+    stages.mkdir(parents=True)
+    (stages / "bad.py").write_text(
+        '"""Bad."""\n\n\ndef cells(study):\n    return 1 / 0\n\n\ndef run(cell):\n    yield\n'
+    )
+    done = assay("study", "run", "--plugins", "mine", "--set", "STAGES=bad", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "bad.py: cells() fails: ZeroDivisionError" in done.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_folder_called_like_a_file_is_no_plugin(tmp_path):
+    (tmp_path / "mine" / "folder.py").mkdir(parents=True)
+    done = assay("list", "--plugins", "mine", cwd=tmp_path)
+    assert done.returncode == 0 and "folder" not in done.stdout
+
+
+def test_a_stage_whose_cells_are_none_is_named(tmp_path):
+    stages = tmp_path / "mine" / "stages"
+    stages.mkdir(parents=True)
+    (stages / "odd.py").write_text(
+        '"""Odd."""\n\n\ndef cells(study):\n    return ["a"]\n\n\ndef run(cell):\n    yield\n'
+    )
+    done = assay("study", "plan", "--plugins", "mine", "--set", "STAGES=odd", cwd=tmp_path)
+    assert done.returncode == 2 and "something else than Cell" in done.stderr
