@@ -40,7 +40,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class ActiveRun:
     """What all cells of one start of a run share."""
 
     folder: RunFolder
@@ -51,11 +51,11 @@ class Setting:
     host: Host
 
 
-def execute(setting: Setting, observer: Observer) -> list[Record]:
+def execute(active: ActiveRun, observer: Observer) -> list[Record]:
     """Do what is left of the run; returns its current records. The run must be held."""
     records: list[Record] = []
-    for stage in setting.stages:
-        records += _do_stage(stage, setting, records, observer)
+    for stage in active.stages:
+        records += _do_stage(stage, active, records, observer)
     return records
 
 
@@ -73,44 +73,44 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
 
 
 def _do_stage(
-    stage: PlannedStage, setting: Setting, earlier: Sequence[Record], observer: Observer
+    stage: PlannedStage, active: ActiveRun, earlier: Sequence[Record], observer: Observer
 ) -> list[Record]:
-    folder = make_folder(setting.folder.stage(stage.name))
+    folder = make_folder(active.folder.stage(stage.name))
     for left_behind in folder.glob(f"{SCRATCH}*"):
         shutil.rmtree(left_behind)
-    with Log(setting.folder.log(stage.name)) as log:
+    with Log(active.folder.log(stage.name)) as log:
         if log.set_aside_bytes:
             observer.note(
                 f"{log.set_aside_bytes} bytes of an unfinished cell set aside: {log.path}.torn"
             )
-        before = runs.stage_records(setting.folder, stage.name)
-        due = _due(stage, setting, earlier, before)
+        before = runs.stage_records(active.folder, stage.name)
+        due = _due(stage, active, earlier, before)
         observer.stage(stage.name, len(due), len(stage.cells))
-        done = runs.read_done(setting.folder, stage.name)
+        done = runs.read_done(active.folder, stage.name)
         stale = bool(due) or done is None or done.cells != _fingerprints(stage)
         if stale:
-            setting.folder.done_file(stage.name).unlink(missing_ok=True)
+            active.folder.done_file(stage.name).unlink(missing_ok=True)
             for name in ("stdout.log", "stderr.log"):
                 (folder / name).touch()
-            for batch in _attempts(stage, due, setting, before):
+            for batch in _attempts(stage, due, active, before):
                 log.append(batch)
                 end = batch[-1]
                 observer.cell(end.cell, end.status, end.reason, end.value or 0.0)
     names = {planned.cell.name for planned in stage.cells}
-    everything = current(runs.stage_records(setting.folder, stage.name))
+    everything = current(runs.stage_records(active.folder, stage.name))
     records = [record for record in everything if record.cell in names]
     if stale:
-        runs.write_done(setting.folder, stage.name, _done(stage, records, setting))
+        runs.write_done(active.folder, stage.name, _done(stage, records, active))
     return records
 
 
 def _due(
-    stage: PlannedStage, setting: Setting, earlier: Sequence[Record], before: Sequence[Record]
+    stage: PlannedStage, active: ActiveRun, earlier: Sequence[Record], before: Sequence[Record]
 ) -> list[tuple[PlannedCell, Obstacles]]:
     due = []
     for planned in stage.cells:
-        blocked = plan.obstacles(stage, planned.cell, setting.host, earlier)
-        if plan.why_due(stage, planned, before, setting.host, blocked):
+        blocked = plan.obstacles(stage, planned.cell, active.host, earlier)
+        if plan.why_due(stage, planned, before, active.host, blocked):
             due.append((planned, blocked))
     return due
 
@@ -118,7 +118,7 @@ def _due(
 def _attempts(
     stage: PlannedStage,
     due: Sequence[tuple[PlannedCell, Obstacles]],
-    setting: Setting,
+    active: ActiveRun,
     before: Sequence[Record],
 ) -> Iterator[list[Record]]:
     """The records of each due cell, one batch per cell."""
@@ -127,32 +127,28 @@ def _attempts(
         if record.cell in attempts:
             attempts[record.cell] = max(attempts[record.cell], record.attempt + 1)
     by_name = {planned.cell.name: (planned, blocked) for planned, blocked in due}
-    engine = plugins.load(
-        plugins.find("engines", setting.study.engine, setting.study.plugin_folders)
-    )
+    engine = plugins.load(plugins.find("engines", active.study.engine, active.study.plugin_folders))
     start = time.monotonic()
-    for job, measurements in engine.run(_jobs(stage, due, setting)):
+    for job, measurements in engine.run(_jobs(stage, due, active)):
         planned, blocked = by_name.pop(job.cell.name)
         elapsed_s, start = time.monotonic() - start, time.monotonic()
         found = [*_blocked(planned, blocked), *measurements]
-        yield _records(stage, planned, found, elapsed_s, attempts[job.cell.name], setting)
+        yield _records(stage, planned, found, elapsed_s, attempts[job.cell.name], active)
     for planned, blocked in by_name.values():  # nothing in them can run
         found = _blocked(planned, blocked)
-        yield _records(stage, planned, found, 0.0, attempts[planned.cell.name], setting)
+        yield _records(stage, planned, found, 0.0, attempts[planned.cell.name], active)
 
 
 def _jobs(
-    stage: PlannedStage, due: Sequence[tuple[PlannedCell, Obstacles]], setting: Setting
+    stage: PlannedStage, due: Sequence[tuple[PlannedCell, Obstacles]], active: ActiveRun
 ) -> Iterator[Job]:
-    share = setting.study.cell_memory_percent / 100
-    limits = Limits(
-        timeout_s=setting.study.cell_timeout_s, memory_bytes=int(memory_bytes() * share)
-    )
+    share = active.study.cell_memory_percent / 100
+    limits = Limits(timeout_s=active.study.cell_timeout_s, memory_bytes=int(memory_bytes() * share))
     for planned, blocked in due:
         subjects = tuple(name for name in planned.cell.subjects if name not in blocked)
         if subjects or not planned.cell.subjects:
             cell = replace(planned.cell, subjects=subjects)
-            folder = setting.folder.stage(stage.name)
+            folder = active.folder.stage(stage.name)
             yield Job(stage=stage.name, cell=cell, folder=folder, limits=limits)
 
 
@@ -169,17 +165,17 @@ def _records(
     measurements: Sequence[Measurement],
     elapsed_s: float,
     attempt: int,
-    setting: Setting,
+    active: ActiveRun,
 ) -> list[Record]:
     """A cell's batch: its measurements, and last the record that ends it."""
     stamp = {
         "schema": SCHEMA,
-        "run": setting.run,
-        "session": setting.session,
+        "run": active.run,
+        "session": active.session,
         "stage": stage.name,
         "cell": planned.cell.name,
         "fingerprint": planned.fingerprint,
-        "host": setting.host.fingerprint,
+        "host": active.host.fingerprint,
         "time": runs.now(),
         "attempt": attempt,
     }
@@ -207,7 +203,7 @@ def _fingerprints(stage: PlannedStage) -> dict[str, str]:
     return {planned.cell.name: planned.fingerprint for planned in stage.cells}
 
 
-def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> Done:
+def _done(stage: PlannedStage, records: Sequence[Record], active: ActiveRun) -> Done:
     ends = {record.cell: record for record in records if record.metric == CELL_SECONDS}
     counts = Counter(record.status for record in ends.values())
     failed = [name for name, record in ends.items() if record.status in stage.fails_on]
@@ -220,6 +216,6 @@ def _done(stage: PlannedStage, records: Sequence[Record], setting: Setting) -> D
         ),
         cells=_fingerprints(stage),
         counts=dict(counts),
-        session=setting.session,
+        session=active.session,
         time=runs.now(),
     )

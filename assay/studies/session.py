@@ -13,12 +13,12 @@ from assay.records import run as runs
 from assay.records.run import RunFolder
 from assay.records.schema import KEYS, SCHEMA, Run, Session
 from assay.studies import config_file, kconfig, plan, study
-from assay.studies.execute import Setting
+from assay.studies.execute import ActiveRun
 from assay.studies.study import Study
 
 
 @contextmanager
-def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterator[Setting]:
+def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterator[ActiveRun]:
     """A new run of a study, held while it is worked on."""
     stages = plan.make(asked, host)  # first: what cannot be planned must leave nothing behind
     folder = runs.create(results, study_name)
@@ -27,7 +27,7 @@ def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterato
 
 
 @contextmanager
-def resumed(path: Path, host: Host) -> Iterator[Setting]:
+def resumed(path: Path, host: Host) -> Iterator[ActiveRun]:
     """An earlier run with the configuration it was started with, held while it is worked on."""
     folder, run = runs.open_run(path)
     asked = study_of(run)
@@ -69,7 +69,7 @@ def _begin(
     name: str,
     stages: list[plan.PlannedStage],
     sessions: Sequence[Session],
-) -> Setting:
+) -> ActiveRun:
     session = Session(
         number=len(sessions) + 1,
         started=runs.now(),
@@ -80,7 +80,7 @@ def _begin(
     )
     run = _run(folder, asked, host, name, [*sessions, session])
     runs.save(folder, run)
-    return Setting(
+    return ActiveRun(
         folder=folder,
         run=run.run,
         session=session.number,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from assay.records.schema import Record, Status
     from assay.reports.report import Report
     from assay.reports.tables import Table
-    from assay.studies.execute import Setting
+    from assay.studies.execute import ActiveRun
     from assay.studies.study import Study
 
 
@@ -59,24 +59,24 @@ class Progress:
 
 
 def run(
-    context: "AbstractContextManager[Setting]", *, as_json: bool = False, results: bool = False
+    context: "AbstractContextManager[ActiveRun]", *, as_json: bool = False, results: bool = False
 ) -> int:
     """Carry out a run, write its report and show it, with all results or without; returns the
     exit code."""
     from assay.reports.build import build
     from assay.studies import execute
 
-    with context as setting, Progress() as progress:
-        folder = setting.folder
-        cells = sum(len(stage.cells) for stage in setting.stages)
-        limit = f"at most {setting.study.cell_timeout_s} s each"
+    with context as active, Progress() as progress:
+        folder = active.folder
+        cells = sum(len(stage.cells) for stage in active.stages)
+        limit = f"at most {active.study.cell_timeout_s} s each"
         progress.note(f"run {folder.path}: {cells} cells, {limit}")
         try:
-            records = execute.execute(setting, progress)
+            records = execute.execute(active, progress)
         except KeyboardInterrupt:
             progress.note(f"interrupted; go on with: assay study resume {folder.path}")
             return INTERRUPTED
-        built = build(folder, planned=setting.study.stages)
+        built = build(folder, planned=active.study.stages)
     if as_json:
         print_json(records)
     else:
@@ -84,7 +84,7 @@ def run(
     for note in built.notes:
         progress.note(note)
     print(f"report: {built.html or built.markdown}", file=sys.stderr if as_json else sys.stdout)
-    return execute.exit_code(records, setting.stages)
+    return execute.exit_code(records, active.stages)
 
 
 def show_report(report: "Report", *, results: bool) -> None:
