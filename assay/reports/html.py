@@ -11,7 +11,7 @@ from assay.reports.report import Report
 from assay.reports.script import script
 from assay.reports.style import TONES
 from assay.reports.stylesheet import stylesheet
-from assay.reports.tables import Cell, Table
+from assay.reports.tables import Entry, Table
 
 _PLACES = ("workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key")
 
@@ -45,7 +45,7 @@ def page(report: Report, *, figures: Mapping[str, str]) -> str:
 
 def table(found: Table, *, titled: bool = True) -> Iterator[str]:
     """A table that sorts on its headers, with its note and the reasons its numbers refer to."""
-    rows, reasons = found.cells, found.reasons
+    rows, reasons = found.entries, found.reasons
     numeric = [any(row[i].value is not None for row in rows) for i in range(len(found.columns))]
     if titled:
         yield f"<h3>{escape(found.title)}</h3>"
@@ -114,7 +114,7 @@ def _header(column: str, numeric: bool) -> str:
     return f'<th scope="col"{kind}><button type="button">{label}</button></th>'
 
 
-def _cell(cell: Cell, column: str, numeric: bool, reasons: Mapping[str, int]) -> str:
+def _cell(cell: Entry, column: str, numeric: bool, reasons: Mapping[str, int]) -> str:
     kinds = ["number"] if numeric else ["name"] if column in _PLACES else []
     kinds += [TONES[cell.tone]] if cell.tone in TONES else []
     attributes = f' class="{" ".join(kinds)}"' if kinds else ""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from assay.reports.report import Report
-from assay.reports.tables import Cell, Table
+from assay.reports.tables import Entry, Table
 
 # Characters that would be read as markup; an underscore inside a word is not.
 _MARKUP = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "*": "\\*", "`": "\\`", "[": "\\[", "\n": " "}
@@ -35,7 +35,7 @@ def table(found: Table, *, titled: bool = True) -> Iterator[str]:
     """A table with its note and the reasons its numbers refer to, and an empty line after each."""
     if titled:
         yield from (f"### {escaped(found.title)}", "")
-    rows, reasons = found.cells, found.reasons
+    rows, reasons = found.entries, found.reasons
     numeric = [any(row[i].value is not None for row in rows) for i in range(len(found.columns))]
     yield _line(escaped(column) for column in found.columns)
     yield _line("---:" if right else "---" for right in numeric)
@@ -56,7 +56,7 @@ def _line(texts: Iterator[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
-def _cell(cell: Cell, reasons: dict[str, int]) -> str:
+def _cell(cell: Entry, reasons: dict[str, int]) -> str:
     text = escaped(cell.text)
     if cell.detail:
         text += f" ({escaped(cell.detail)})"

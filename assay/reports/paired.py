@@ -10,7 +10,7 @@ from statistics import median
 from assay.records.schema import Record
 from assay.reports.numerals import DASH, number
 from assay.reports.summary import interval_of_median
-from assay.reports.tables import Cell, Table, place_of
+from assay.reports.tables import Entry, Table, place_of
 
 _NOTE = (
     "Median of the per-round ratios subject / against, with a 95 % bootstrap interval. "
@@ -37,20 +37,20 @@ def paired(stage: str, records: Sequence[Record]) -> Table | None:
     return Table(title=f"Paired ratios of {stage}", columns=columns, rows=tuple(rows), note=_NOTE)
 
 
-def _row(record: Record, peer: Record) -> tuple[Cell | str, ...]:
+def _row(record: Record, peer: Record) -> tuple[Entry | str, ...]:
     names = (place_of(record), record.metric, record.subject, peer.subject)
     refusal = _why_not(record, peer)
     if refusal:
-        absent = Cell(text=DASH, hint=refusal)
+        absent = Entry(text=DASH, hint=refusal)
         return (*names, absent, absent, absent)
     ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=True)]
     low, high = interval_of_median(ratios)
     middle = median(ratios)
     return (
         *names,
-        Cell(text=number(middle), value=middle),
-        Cell(text=f"{number(low)}–{number(high)}", value=low),
-        Cell(text=f"{len(ratios):,}", value=len(ratios)),
+        Entry(text=number(middle), value=middle),
+        Entry(text=f"{number(low)}–{number(high)}", value=low),
+        Entry(text=f"{len(ratios):,}", value=len(ratios)),
     )
 
 

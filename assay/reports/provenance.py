@@ -7,7 +7,7 @@ import msgspec
 
 from assay.records.schema import KEYS, Run, Session
 from assay.reports.numerals import DASH, plain
-from assay.reports.tables import Cell, Table
+from assay.reports.tables import Entry, Table
 
 _NO_REASON = "run.json gives no reason"
 _SHORT_COMMIT = 12
@@ -42,9 +42,9 @@ def commit_text(commit: str | None, dirty: bool | None) -> str:
 
 
 def _origin(run: Run) -> Table:
-    commit = Cell(text=DASH, hint=run.reasons.get("commit", _NO_REASON))
+    commit = Entry(text=DASH, hint=run.reasons.get("commit", _NO_REASON))
     if run.commit is not None:
-        commit = Cell(text=commit_text(run.commit, run.dirty), hint=run.commit)
+        commit = Entry(text=commit_text(run.commit, run.dirty), hint=run.commit)
     rows = (
         ("run", run.run),
         ("study", run.study),
@@ -65,14 +65,14 @@ def _sessions(run: Run) -> Table:
     )
 
 
-def _session_row(session: Session) -> tuple[Cell | str, ...]:
+def _session_row(session: Session) -> tuple[Entry | str, ...]:
     unknown = session.host.get("unknown")
     why = unknown.get("commit") if isinstance(unknown, dict) else None
     hint = session.commit or why or "the commit was not recorded"
     return (
-        Cell(text=str(session.number), value=session.number),
+        Entry(text=str(session.number), value=session.number),
         session.started,
-        Cell(text=commit_text(session.commit, session.dirty), hint=hint),
+        Entry(text=commit_text(session.commit, session.dirty), hint=hint),
         " ".join(session.command),
     )
 
@@ -90,11 +90,11 @@ def _hosts(run: Run) -> Iterator[Table]:
         yield Table(title=title, columns=("what", "value"), rows=rows)
 
 
-def _host_rows(host: dict[str, Any]) -> Iterator[tuple[Cell | str, ...]]:
+def _host_rows(host: dict[str, Any]) -> Iterator[tuple[Entry | str, ...]]:
     """One row for each fact, one level of nesting opened; `unknown` holds reasons, not values."""
     for name, value in host.items():
         if name == "unknown" and isinstance(value, dict):
-            yield from ((key, Cell(text=DASH, hint=plain(why))) for key, why in value.items())
+            yield from ((key, Entry(text=DASH, hint=plain(why))) for key, why in value.items())
         elif isinstance(value, dict):
             yield from ((f"{name}: {key}", plain(v, name=key)) for key, v in value.items())
         elif isinstance(value, list) and value and isinstance(value[0], dict):
@@ -103,8 +103,8 @@ def _host_rows(host: dict[str, Any]) -> Iterator[tuple[Cell | str, ...]]:
             yield name, plain(value, name=name)
 
 
-def _known(run: Run, key: str) -> Cell:
+def _known(run: Run, key: str) -> Entry:
     value = getattr(run, key)
     if value is None:
-        return Cell(text=DASH, hint=run.reasons.get(key, _NO_REASON))
-    return Cell(text=plain(value, name=key))
+        return Entry(text=DASH, hint=run.reasons.get(key, _NO_REASON))
+    return Entry(text=plain(value, name=key))

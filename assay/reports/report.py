@@ -83,7 +83,7 @@ def _measured(record: Record) -> bool:
 
 
 def _statuses(stage: Stage) -> list[str]:
-    return [row[0].text for row in outcomes(stage.records).cells]
+    return [row[0].text for row in outcomes(stage.records).entries]
 
 
 def _facts(contents: Contents) -> list[str]:

@@ -19,7 +19,7 @@ _FILLED_SHARE = 0.4  # of a table's entries; with less, records are listed one b
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class Entry:
     """One entry: its text, the smaller print after it, what it sorts by and why it is as it is."""
 
     text: str
@@ -40,18 +40,18 @@ class Table:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Cell | str, ...], ...]
+    rows: tuple[tuple[Entry | str, ...], ...]
     note: str = ""
 
     @property
-    def cells(self) -> list[list[Cell]]:
-        """The rows with every text as a Cell."""
-        return [[c if isinstance(c, Cell) else Cell(text=c) for c in row] for row in self.rows]
+    def entries(self) -> list[list[Entry]]:
+        """The rows with every text as an Entry."""
+        return [[c if isinstance(c, Entry) else Entry(text=c) for c in row] for row in self.rows]
 
     @property
     def reasons(self) -> dict[str, int]:
         """Each distinct reason of an absence or failure, with the number that refers to it."""
-        hints = (cell.hint for row in self.cells for cell in row if cell.needs_reason)
+        hints = (cell.hint for row in self.entries for cell in row if cell.needs_reason)
         return {hint: index for index, hint in enumerate(dict.fromkeys(hints), start=1)}
 
 
@@ -67,7 +67,7 @@ def outcomes(records: Sequence[Record]) -> Table:
     return Table(
         title="Outcomes that are not ok",
         columns=("status", "stage", "cell", "subject", "reason"),
-        rows=tuple((Cell(text=row[0], tone=row[0]), *row[1:]) for row in rows),
+        rows=tuple((Entry(text=row[0], tone=row[0]), *row[1:]) for row in rows),
     )
 
 
@@ -124,18 +124,18 @@ def _row_by_row(stage: str, shown: Sequence[Record]) -> Table:
     )
 
 
-def value_cell(record: Record) -> Cell:
+def value_cell(record: Record) -> Entry:
     """A record's value with the quartiles of its samples, or a dash with the reason."""
     tone = "" if record.status == "ok" else record.status
     if record.value is None:
-        return Cell(text=DASH, hint=record.reason or "", tone=tone)
+        return Entry(text=DASH, hint=record.reason or "", tone=tone)
     hint = record.reason or (f"source: {record.source}" if record.source else "")
     if not record.samples:
-        return Cell(text=number(record.value), value=record.value, hint=hint, tone=tone)
+        return Entry(text=number(record.value), value=record.value, hint=hint, tone=tone)
     spread = summarise(record.samples)
     quartiles = f"{number(spread.low)}–{number(spread.high)}, n {spread.count}"
     text = number(record.value)
-    return Cell(text=text, detail=quartiles, value=record.value, hint=hint, tone=tone)
+    return Entry(text=text, detail=quartiles, value=record.value, hint=hint, tone=tone)
 
 
 def place_of(record: Record, *, by_cell: bool = False) -> str:
@@ -154,10 +154,10 @@ def _metrics(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 def _row_cells(
     values: dict[tuple[str, str], Record], columns: Sequence[tuple[str, str]]
-) -> Iterator[Cell]:
+) -> Iterator[Entry]:
     """A cell for each column; where a row lacks one, how its subject ended says why."""
     endings = [r for r in values.values() if r.status != "ok" and r.value is None]
-    absent = value_cell(endings[0]) if endings else Cell(text=DASH, hint=_NO_RECORD)
+    absent = value_cell(endings[0]) if endings else Entry(text=DASH, hint=_NO_RECORD)
     for column in columns:
         yield value_cell(values[column]) if column in values else absent
 
@@ -194,16 +194,16 @@ def _notes(records: Sequence[Record]) -> Iterator[str]:
         yield f"Sources: {'; '.join(told)}."
 
 
-def _stage_row(stage: Stage) -> tuple[Cell | str, ...]:
+def _stage_row(stage: Stage) -> tuple[Entry | str, ...]:
     counts = ", ".join(f"{count:,} {status}" for status, count in stage.cells.items())
     seconds = stage.seconds
-    time = Cell(text=DASH, hint="no cell has ended")
+    time = Entry(text=DASH, hint="no cell has ended")
     if seconds is not None:
-        time = Cell(text=number(seconds), value=seconds)
+        time = Entry(text=number(seconds), value=seconds)
     reason = stage.done.reason or "" if stage.done else ""
     if not stage.readable:
         reason = "its files cannot be read; see above"
-    return (stage.name, Cell(text=stage.status, tone=stage.status), counts or "none", time, reason)
+    return (stage.name, Entry(text=stage.status, tone=stage.status), counts or "none", time, reason)
 
 
 def _worst(records: Sequence[Record]) -> str:

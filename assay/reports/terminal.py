@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.reports.style import TERMINAL_TONES
-from assay.reports.tables import Cell, Table
+from assay.reports.tables import Entry, Table
 
 # Where nothing says how wide the reader's screen is, a line may be this long.
 _FILE_WIDTH = 160
@@ -31,7 +31,7 @@ def show(table: Table, console: Console, *, exact_names: bool = False) -> None:
     drawn = RichTable(
         title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD
     )
-    rows = table.cells
+    rows = table.entries
     for index, column in enumerate(table.columns):
         name = column if exact_names else column.replace("_", " ")
         numeric = any(row[index].value is not None for row in rows)
@@ -49,7 +49,7 @@ def shortened(table: Table) -> Table:
     if "workload" not in table.columns or len(table.rows) < 2:
         return table
     column = table.columns.index("workload")
-    names = [row[column].text.split("_") for row in table.cells]
+    names = [row[column].text.split("_") for row in table.entries]
     shared = [part for part in names[0] if all(part in name for name in names)]
     rest = ["_".join(part for part in name if part not in shared) for name in names]
     if not shared or not all(rest):
@@ -62,7 +62,7 @@ def shortened(table: Table) -> Table:
     return replace(table, rows=rows, note=note.strip())
 
 
-def _text(cell: Cell, reasons: dict[str, int]) -> Text:
+def _text(cell: Entry, reasons: dict[str, int]) -> Text:
     text = Text(cell.text, style=TERMINAL_TONES.get(cell.tone, ""))
     if cell.detail:
         text.append(f" ({cell.detail})", style="dim")

@@ -141,7 +141,7 @@ def tell(table: "Table", *, as_json: bool) -> None:
     if as_json:
         import json
 
-        for row in table.cells:
+        for row in table.entries:
             texts = (cell.text for cell in row)
             print(json.dumps(dict(zip(table.columns, texts, strict=True))))
         return

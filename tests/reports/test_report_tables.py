@@ -16,11 +16,11 @@ from assay.reports.paired import paired
 from assay.reports.provenance import provenance
 from assay.reports.report import judge
 from assay.reports.summary import interval_of_median
-from assay.reports.tables import Cell, Table, outcomes, results, stages
+from assay.reports.tables import Entry, Table, outcomes, results, stages
 
 
 def texts(table):
-    return [[cell.text for cell in row] for row in table.cells]
+    return [[cell.text for cell in row] for row in table.entries]
 
 
 def test_outcomes_are_ordered_by_severity_and_told_once(run):
@@ -82,14 +82,14 @@ def test_a_failed_stage_without_records_is_a_failure(tmp_path):
 def test_results_show_median_quartiles_and_count(run):
     table = results("bench", read_contents(run).records)
     assert table.columns == ("workload", "subject", "latency_ms")
-    first = table.cells[0][2]
+    first = table.entries[0][2]
     assert (first.text, first.detail, first.value) == ("4", "3–6, n 3", 4.0)
     assert "perf_counter around the call" in table.note
 
 
 def test_unknown_is_a_dash_with_its_reason(run):
     table = results("bench", read_contents(run).records)
-    [lost] = [row[2] for row in table.cells if row[1].text == "eager" and "k256" in row[0].text]
+    [lost] = [row[2] for row in table.entries if row[1].text == "eager" and "k256" in row[0].text]
     assert (lost.text, lost.value, lost.hint) == ("—", None, "16 GiB wanted, 7 GiB free")
     assert lost.hint in table.reasons
 
@@ -101,7 +101,7 @@ def test_a_crash_explains_every_value_its_subject_lacks(tmp_path):
     append(run, "bench", "k128", crash, latency("sdpa", [1.0, 2.0]))
     table = results("bench", read_contents(run).records)
     assert table.columns == ("workload", "subject", "latency_ms")
-    lost = table.cells[0][2]
+    lost = table.entries[0][2]
     assert (lost.text, lost.hint, lost.tone) == ("—", "signal 11", "failed")
 
 
@@ -110,14 +110,14 @@ def test_a_metric_that_is_unknown_everywhere_keeps_its_column(tmp_path):
     append(run, "bench", "k1", latency("sdpa", [], metric="power_w", unit="W", reason="no NVML"))
     table = results("bench", read_contents(run).records)
     assert table.columns[2] == "power_w (W)"
-    assert (table.cells[0][2].text, table.cells[0][2].hint) == ("—", "no NVML")
+    assert (table.entries[0][2].text, table.entries[0][2].hint) == ("—", "no NVML")
 
 
 def test_measured_zero_is_not_a_dash(tmp_path):
     run = begin(tmp_path)
     exact = Measurement(metric="max_error_out", value=0.0, unit="abs", workload=workload())
     append(run, "check", "k1", exact)
-    cell = results("check", read_contents(run).records).cells[0][2]
+    cell = results("check", read_contents(run).records).entries[0][2]
     assert (cell.text, cell.value) == ("0", 0.0)
 
 
@@ -161,7 +161,7 @@ def test_paired_ratio_is_the_median_of_rounds_not_the_ratio_of_medians(tmp_path)
     run = begin(tmp_path)
     peer, ours = [1.0, 10.0, 100.0], [0.5, 30.0, 50.0]
     append(run, "bench", "k128", latency("eager", peer), latency("sdpa", ours))
-    [row] = paired("bench", read_contents(run).records).cells
+    [row] = paired("bench", read_contents(run).records).entries
     assert [cell.text for cell in row[2:4]] == ["sdpa", "eager"]
     assert row[4].value == 0.5
     assert row[5].text == "0.5000–3"
@@ -170,7 +170,7 @@ def test_paired_ratio_is_the_median_of_rounds_not_the_ratio_of_medians(tmp_path)
 def test_unequal_rounds_are_not_paired_and_say_so(tmp_path):
     run = begin(tmp_path)
     append(run, "bench", "k128", latency("eager", [1.0, 2.0, 3.0]), latency("sdpa", [1.0, 2.0]))
-    [row] = paired("bench", read_contents(run).records).cells
+    [row] = paired("bench", read_contents(run).records).entries
     assert row[4].text == "—" and "sdpa has 2 rounds, eager has 3" in row[4].hint
 
 
@@ -191,11 +191,11 @@ def test_interval_is_repeatable_and_holds_the_median():
 def test_provenance_traces_the_run(run):
     contents = read_contents(run)
     tables = {table.title: table for table in provenance(contents.run)}
-    keys = {row[0].text: row[1] for row in tables["Fixed keys"].cells}
+    keys = {row[0].text: row[1] for row in tables["Fixed keys"].entries}
     assert (keys["dataset"].text, keys["dataset"].hint) == ("—", "no data set is read")
     assert len(tables["Sessions"].rows) == 2
-    assert "assay study run" in tables["Sessions"].cells[0][3].text
-    facts = {row[0].text: row[1] for row in tables["Machine and versions of sessions 1, 2"].cells}
+    assert "assay study run" in tables["Sessions"].entries[0][3].text
+    facts = {row[0].text: row[1] for row in tables["Machine and versions of sessions 1, 2"].entries}
     assert facts["versions: numpy"].text == "2.1.0"
     assert "8 GiB" in facts["devices: 0"].text
     assert (facts["ptxas"].text, facts["ptxas"].hint) == ("—", "no ptxas on the PATH")
@@ -240,7 +240,7 @@ def test_sizes_and_ticks():
 
 
 def test_terminal_shows_text_as_it_is_and_every_reason():
-    table = Table(title="[b]T[/b]", columns=("x",), rows=((Cell(text="—", hint="why [red]"),),))
+    table = Table(title="[b]T[/b]", columns=("x",), rows=((Entry(text="—", hint="why [red]"),),))
     console = Console(file=StringIO(), width=60)
     terminal.show(table, console)
     shown = console.file.getvalue()
@@ -271,5 +271,5 @@ def test_samples_of_different_rounds_are_not_paired(tmp_path):
     run = begin(tmp_path)
     both = [latency(name, [1.0, 2.0, 3.0], alone=True) for name in ("eager", "sdpa")]
     append(run, "bench", "k128", *both)
-    (row,) = paired("bench", read_contents(run).records).cells
+    (row,) = paired("bench", read_contents(run).records).entries
     assert row[4].text == "—" and "ran alone" in row[4].hint
