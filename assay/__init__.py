@@ -1,18 +1,25 @@
 """assay: a workbench for attention. Importing it is light: no framework is loaded.
 
 records = assay.load_records("results/quickstart/20261115T021048.123Z-1f3a")
+verdict = assay.check(my_attention, quick=True)      # true where every probe holds
+assay.assert_sound(my_attention)                     # the same, as one line of a test
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from assay.bench.verdict import assert_sound, check
     from assay.records.run import load_records
 
 __version__ = "0.1.0"
-__all__ = ["load_records"]
+__all__ = ["assert_sound", "check", "load_records"]
 
 # public name -> the module that holds it, imported when the name is first used
-_HOMES = {"load_records": "assay.records.run"}
+_HOMES = {
+    "load_records": "assay.records.run",
+    "check": "assay.bench.verdict",
+    "assert_sound": "assay.bench.verdict",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from assay.attention.reference import Result, visible
+from assay.attention.reference import Result
 from assay.workloads.synthetic import rounded
+from assay.workloads.visibility import visible
 
 
 def attention(
@@ -22,6 +23,7 @@ def attention(
     scale: float,
     dtype: str,
     grad_out: np.ndarray,
+    seen: np.ndarray | None = None,
 ) -> Result:
     """As `reference.attention`, in `dtype` after every step; float32 arrays hold the values."""
 
@@ -30,9 +32,11 @@ def attention(
 
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-    seen = visible(q.shape[2], k.shape[2], causal=causal)
+    if seen is None:
+        seen = visible(q.shape[2], k.shape[2], causal=causal)
 
-    scores = to_dtype(to_dtype(q @ keys.swapaxes(-1, -2)) * np.float32(scale))
+    # Rounded once, after scaling: an unscaled score may be beyond what float16 can hold.
+    scores = to_dtype((q @ keys.swapaxes(-1, -2)) * np.float32(scale))
     scores = np.where(seen, scores, np.float32(-np.inf))
     highest = scores.max(axis=-1, keepdims=True)
     highest = np.where(np.isneginf(highest), np.float32(0), highest)

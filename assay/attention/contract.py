@@ -3,24 +3,41 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from assay import plugins
+from assay.errors import BadInput
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
 KIND = "sequence"
+EXTRAS = ("mask", "lengths", "cu_seqlens", "window", "softcap", "sinks", "lse", "dropout")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Implementation:
-    """A loaded implementation: `attention(q, k, v, *, causal, scale)`, [batch, heads, seq, dim]."""
+    """`attention(q, k, v, *, causal, scale)`, [batch, heads, seq, dim] or its own LAYOUT."""
 
     name: str
-    framework: str
     attention: Callable[..., Any]
-    supports: Callable[[WorkloadSpec, Host], str | None]
-    prepare: Callable[[WorkloadSpec], Callable[..., Any]] | None
+    framework: str = "torch"
+    supports: Callable[[WorkloadSpec, Host], str | None] = lambda spec, host: None
+    prepare: Callable[[WorkloadSpec], Callable[..., Any]] | None = None
+    accepts: frozenset[str] = frozenset()
+    layout: Literal["BHSD", "BSHD"] = "BHSD"
+    configs: tuple[str, ...] = ()
+    backward: bool | Literal["gpu"] = True
+    deterministic_backward: bool = True
+
+    def refusal(self, spec: WorkloadSpec, host: Host) -> str | None:
+        """Why this workload is not for it, in its own words; None where it is."""
+        lacking = sorted(spec.extras - self.accepts)
+        if lacking:
+            return f"it does not say that it accepts {', '.join(lacking)}"
+        return self.supports(spec, host)
+
+    def has_backward(self, host: Host) -> bool:
+        return bool(host.accelerators) if self.backward == "gpu" else self.backward
 
     def for_workload(self, spec: WorkloadSpec) -> Callable[..., Any]:
         """The function to call on this workload's arrays; compiles where the file says so."""
@@ -31,14 +48,25 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
     """The implementation called `name`, or in the file `name`; imports its framework."""
     plugin = plugins.find(KIND, name, folders)
     module = plugins.load(plugin)
+    optional = {
+        key: getattr(module, key) for key in ("supports", "prepare") if hasattr(module, key)
+    }
+    literals = plugin.literals
+    accepts = frozenset(literals["ACCEPTS"])
+    if unknown := sorted(accepts - set(EXTRAS)):
+        raise BadInput(
+            f"{plugin.path}: ACCEPTS names {', '.join(unknown)}; there are {', '.join(EXTRAS)}"
+        )
+    if literals["LAYOUT"] not in ("BHSD", "BSHD"):
+        raise BadInput(f"{plugin.path}: LAYOUT {literals['LAYOUT']!r} is not BHSD or BSHD")
     return Implementation(
         name=plugin.name,
-        framework=plugin.literals["FRAMEWORK"],
         attention=module.attention,
-        supports=getattr(module, "supports", _supports_everything),
-        prepare=getattr(module, "prepare", None),
+        framework=literals["FRAMEWORK"],
+        accepts=accepts,
+        layout=literals["LAYOUT"],
+        configs=tuple(literals["CONFIGS"]),
+        backward=literals["BACKWARD"],
+        deterministic_backward=literals["DETERMINISTIC_BACKWARD"],
+        **optional,
     )
-
-
-def _supports_everything(spec: WorkloadSpec, host: Host) -> str | None:
-    return None

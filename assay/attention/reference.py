@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.workloads.visibility import visible
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
@@ -29,14 +31,21 @@ def attention(
     causal: bool,
     scale: float,
     grad_out: np.ndarray | None = None,
+    seen: np.ndarray | None = None,
 ) -> Result:
-    """softmax(scale * q kᵀ + mask) v, and its gradients for `grad_out`."""
+    """softmax(scale * q kᵀ + mask) v, and its gradients for `grad_out`.
+
+    `seen`, [B or 1, H or 1, M, N] of bool, is the whole visibility where it is given; `causal` is
+    then not looked at.
+    """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (q, k, v))
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
 
     scores = scale * (q @ keys.swapaxes(-1, -2))  # [B, H, M, N]
-    scores[..., ~visible(*scores.shape[-2:], causal=causal)] = -np.inf
+    if seen is None:
+        seen = visible(*scores.shape[-2:], causal=causal)
+    scores = np.where(seen, scores, -np.inf)
     highest = scores.max(axis=-1, keepdims=True)
     highest = np.where(np.isneginf(highest), 0.0, highest)  # a row that sees nothing
     weights = np.exp(scores - highest)
@@ -59,13 +68,6 @@ def attention(
         dk=_sum_group(scale * (grad_s.swapaxes(-1, -2) @ q), group),
         dv=_sum_group(probabilities.swapaxes(-1, -2) @ grad, group),
     )
-
-
-def visible(queries: int, keys: int, *, causal: bool) -> np.ndarray:
-    """Which keys each query may see, [M, N]."""
-    if not causal:
-        return np.ones((queries, keys), dtype=bool)
-    return np.arange(keys) <= np.arange(queries)[:, None] + (keys - queries)
 
 
 def _sum_group(per_query_head: np.ndarray, group: int) -> np.ndarray:

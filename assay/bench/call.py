@@ -1,45 +1,86 @@
 """One implementation bound to one workload on one device: what probes are handed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from assay import plugins
 from assay.attention import contract
+from assay.attention.contract import Implementation
 from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import Workload
 
 INPUTS = ("q", "k", "v")
+ALL = (True, True, True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """Calling it runs the forward pass; the framework's own array comes back, maybe unfinished."""
+    """Calling it runs the forward pass; the framework's own array comes back, maybe unfinished.
 
-    name: str
+    Inputs and results are in the implementation's own layout; `numpy` gives [batch, heads, ...].
+    """
+
+    implementation: Implementation
+    host: Host  # with the device of this call as its only one
     device: str
     framework: ModuleType
     function: Callable[..., Any]
+    workload: Workload
     inputs: tuple[Any, ...]
     grad_out: Any
-    causal: bool
-    scale: float
+    options: dict[str, Any]
+    # What the same call gives in another process, where there is one: a digest of the output.
+    elsewhere: Callable[[WorkloadSpec], str | None] | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.implementation.name
+
+    @property
+    def has_backward(self) -> bool:
+        return self.implementation.has_backward(self.host)
 
     def __call__(self) -> Any:
         return self.apply(*self.inputs)
 
-    def apply(self, *inputs: Any) -> Any:
-        """The implementation on other inputs of the same shapes."""
-        return self.function(*inputs, causal=self.causal, scale=self.scale)
+    def apply(self, *inputs: Any, **options: Any) -> Any:
+        """The implementation on other inputs of the same shapes, or with further options."""
+        return self.function(*inputs, **self.options, **options)
 
-    def gradients(self) -> tuple[Any, tuple[Any, ...]]:
+    def gradients(
+        self, *, wanted: tuple[bool, bool, bool] = ALL, grad_out: Any = None, **options: Any
+    ) -> tuple[Any, tuple[Any, ...]]:
         """The output and the gradients of q, k and v."""
-        return self.framework.gradients(self.apply, self.inputs, self.grad_out)
+        sent = self.grad_out if grad_out is None else grad_out
+        return self.framework.gradients(
+            partial(self.apply, **options), self.inputs, sent, wanted=wanted
+        )
+
+    def numpy(self, array: Any) -> Any:
+        """An output, a gradient or an LSE as float64, [batch, heads, seq, dim] or [.., seq]."""
+        return self.framework.numpy(self._turned(array))
+
+    def placed(self, array: Any, layout: str = "plain") -> Any:
+        """A [batch, heads, seq, dim] NumPy array as this implementation is given it."""
+        own = array.swapaxes(1, 2) if self.implementation.layout == "BSHD" else array
+        return self.framework.place(own, self.workload.spec.dtype, self.device, layout=layout)
+
+    def on(self, workload: Workload) -> "Call":
+        """The same implementation on another workload; raises Unsupported as `bind` does."""
+        bound = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
+        return replace(bound, elsewhere=self.elsewhere)
 
     def synchronize(self) -> None:
         self.framework.synchronize(self.device)
+
+    def _turned(self, array: Any) -> Any:
+        turn = self.implementation.layout == "BSHD" and len(array.shape) == 4
+        return self.framework.swapped(array, 1, 2) if turn else array
 
 
 class Unsupported(Exception):
@@ -50,23 +91,46 @@ def bind(
     name: str, workload: Workload, *, host: Host, device: str, folders: Sequence[Path] = ()
 ) -> Call:
     """Load `name` and place the workload's arrays; raises Unsupported with its own reason."""
-    implementation = contract.load(name, folders)
-    refusal = implementation.supports(workload.spec, host)
+    return bind_loaded(contract.load(name, folders), workload, host=host, device=device)
+
+
+def bind_loaded(
+    implementation: Implementation, workload: Workload, *, host: Host, device: str
+) -> Call:
+    """As `bind`, with an implementation that is loaded."""
+    spec = workload.spec
+    here = replace(host, devices=tuple(d for d in host.devices if d.label == device))
+    framework = framework_named(implementation.framework)
+    refusal = implementation.refusal(spec, here)
+    if not refusal and spec.layout not in ("plain", *framework.layouts()):
+        refusal = f"{implementation.framework} has no arrays that lie in memory as {spec.layout}"
     if refusal:
         raise Unsupported(refusal)
-    framework = framework_named(implementation.framework)
-    arrays = (workload.q, workload.k, workload.v, workload.grad_out)
-    *inputs, grad_out = (framework.place(array, workload.spec.dtype, device) for array in arrays)
-    return Call(
-        name=implementation.name,
+    call = Call(
+        implementation=implementation,
+        host=here,
         device=device,
         framework=framework,
-        function=implementation.for_workload(workload.spec),
-        inputs=tuple(inputs),
-        grad_out=grad_out,
-        causal=workload.spec.causal,
-        scale=workload.spec.scale,
+        function=implementation.for_workload(spec),
+        workload=workload,
+        inputs=(),
+        grad_out=None,
+        options={"causal": spec.causal, "scale": spec.scale, **_marks(framework, workload, device)},
     )
+    inputs = tuple(call.placed(a, spec.layout) for a in (workload.q, workload.k, workload.v))
+    return replace(call, inputs=inputs, grad_out=call.placed(workload.grad_out))
+
+
+def _marks(framework: ModuleType, workload: Workload, device: str) -> dict[str, Any]:
+    """The masks of a workload, as the implementation is given them."""
+    found: dict[str, Any] = {"window": workload.spec.window} if workload.spec.window else {}
+    if workload.lengths is not None:
+        found["lengths"] = framework.marks(workload.lengths, device)
+    if workload.mask is not None:
+        found["mask"] = framework.marks(workload.mask, device)
+    if workload.cu_seqlens is not None:
+        found["cu_seqlens"] = tuple(framework.marks(a, device) for a in workload.cu_seqlens)
+    return found
 
 
 def framework_named(name: str) -> ModuleType:

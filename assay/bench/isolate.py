@@ -36,8 +36,13 @@ def run(
     timeout_s: float,
     memory_bytes: int,
     environment: dict[str, str],
+    progress: Path | None = None,
+    stall_s: float | None = None,
 ) -> Exit:
-    """Run `command` to its end or to a limit. An interrupt of ours ends it too."""
+    """Run `command` to its end or to a limit. An interrupt of ours ends it too.
+
+    With `stall_s`, the file `progress` must change at least that often once it is there.
+    """
     start = time.monotonic()
     kills_before = _kernel_oom_kills()
     process = subprocess.Popen(
@@ -49,12 +54,15 @@ def run(
         start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end the group
     )
     try:
-        stopped = _watch(process, start + timeout_s, memory_bytes)
+        stopped = _watch(process, start + timeout_s, memory_bytes, progress, stall_s)
     finally:
         _end_group(process)
     elapsed_s = time.monotonic() - start
     if stopped == "timeout":
         reason = f"ran longer than {timeout_s:g} s (CELL_TIMEOUT_S)"
+        return Exit(ending="timeout", reason=reason, elapsed_s=elapsed_s)
+    if stopped == "stalled":
+        reason = f"took longer than {stall_s:g} s for one case (CASE_TIMEOUT_S)"
         return Exit(ending="timeout", reason=reason, elapsed_s=elapsed_s)
     if stopped == "oom":
         reason = f"used more than {memory_bytes / 2**30:.1f} GiB of memory (CELL_MEMORY_PERCENT)"
@@ -63,7 +71,13 @@ def run(
     return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s)
 
 
-def _watch(process: subprocess.Popen, deadline: float, memory_bytes: int) -> Ending | None:
+def _watch(
+    process: subprocess.Popen,
+    deadline: float,
+    memory_bytes: int,
+    progress: Path | None,
+    stall_s: float | None,
+) -> str | None:
     """Wait for the end; returns the limit that was passed, if one was."""
     while True:
         try:
@@ -74,6 +88,16 @@ def _watch(process: subprocess.Popen, deadline: float, memory_bytes: int) -> End
                 return "timeout"
             if _resident_bytes(process.pid) > memory_bytes:
                 return "oom"
+            if progress and stall_s and _age_s(progress) > stall_s:
+                return "stalled"
+
+
+def _age_s(file: Path) -> float:
+    """Seconds since a file last changed; 0 while it is not there."""
+    try:
+        return time.time() - file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _end_group(process: subprocess.Popen) -> None:

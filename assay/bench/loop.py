@@ -1,4 +1,4 @@
-"""Runs a probe over implementations on one workload, in one process.
+"""Runs probes over implementations on one workload, in one process.
 
 A paired probe is called in interleaved rounds whose order alternates, so that drift of the machine
 falls on all implementations alike; any other probe is called once for each. What one
@@ -26,16 +26,18 @@ from assay.workloads.synthetic import Workload, identity, make
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """Says which subject is about to be worked on, so that a crash has a name."""
+    """Says what is about to be worked on, so that a crash has a name."""
 
     subject: str
+    probe: str = ""
+    case: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """What to measure."""
 
-    probe: str
+    probes: tuple[str, ...]
     workload: WorkloadSpec
     subjects: tuple[str, ...]
     device: str
@@ -47,7 +49,9 @@ class Request:
 def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
     """Measurements of each subject as they are complete."""
     try:
-        probe = plugins.load(plugins.find("probes", request.probe, request.folders))
+        probes = [
+            plugins.load(plugins.find("probes", name, request.folders)) for name in request.probes
+        ]
     except BadInput as error:
         yield from (_outcome(subject, request, error, "load") for subject in request.subjects)
         return
@@ -62,10 +66,9 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
             yield _outcome(subject, request, error, "load")
         except Exception as error:
             yield _outcome(subject, request, error)
-    if getattr(probe, "PAIRED", False):
-        yield from _interleaved(probe, calls, workload, request, host)
-    else:
-        yield from _one_by_one(probe, calls, workload, request, host)
+    for probe in probes:
+        measured = _interleaved if getattr(probe, "PAIRED", False) else _one_by_one
+        yield from measured(probe, calls, workload, request, host)
 
 
 def _prepared(
@@ -167,13 +170,13 @@ def _outcome(
         reason = str(error)
     elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)
-    elif _out_of_memory(error):
+    elif out_of_memory(error):
         status = "oom"
     if status != "unsupported":
         traceback.print_exception(error, file=sys.stderr)
     return Measurement(
         subject=subject,
-        metric=metric or request.probe,
+        metric=metric or "+".join(request.probes),
         value=None,
         unit="",
         status=status,
@@ -182,7 +185,7 @@ def _outcome(
     )
 
 
-def _out_of_memory(error: Exception) -> bool:
+def out_of_memory(error: Exception) -> bool:
     """Asks every framework that is loaded; one that is not cannot have raised it."""
     if isinstance(error, MemoryError):
         return True

@@ -46,6 +46,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     samples: list[float] = []
     status: Status = "ok"
     reason: str | None = None
+    cause: str | None = None  # of a failure: what probably went wrong, in words
     level: Level | None = None
     source: str | None = None  # the instrument or formula behind the value
     workload: WorkloadIdentity | None = None

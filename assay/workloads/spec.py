@@ -1,19 +1,23 @@
 """What a workload is: shapes, dtype and mask of one attention call, with a name that says it all.
 
     b2_h8_kv2_q113_k1023_d64_causal_float32     batch 2, 8 query and 2 kv heads, 113 queries, ...
+    b1_h1_kv1_q9_k9_d16_full_float16_w4_ties    what is unusual comes last: window 4, ties
 
 In a name given by a user `s128` stands for q128_k128, `kv` defaults to `h` and the rest to what a
 study says.
 """
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from assay.errors import BadInput
 
 DTYPES = ("float32", "float16", "bfloat16")
 MASKS = ("causal", "full")
+# What the numbers are like (assay/workloads/values.py) and how they lie in memory.
+VALUES = ("normal", "small", "large", "huge", "onehot", "ties", "denormal")
+LAYOUTS = ("plain", "transposed", "wide", "strided", "offset", "outer", "expanded")
 
 _NUMBERS = {
     "b": "batch",
@@ -23,7 +27,11 @@ _NUMBERS = {
     "k": "key_length",
     "d": "head_dim",
     "seed": "seed",
+    "scale": "scale_percent",
+    "w": "window",
+    "packed": "packed",
 }
+_FLAGS = ("padded", "masked")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +47,13 @@ class WorkloadSpec:
     dtype: str
     causal: bool
     seed: int
+    scale_percent: int = 100  # of one over the root of head_dim
+    window: int = 0  # how many keys back (and ahead) a query sees; 0 is all
+    packed: int = 0  # sequences packed into one row, with cu_seqlens; 0 is none
+    padded: bool = False  # with lengths: later keys of a batch row are hidden
+    masked: bool = False  # with a random boolean mask
+    values: str = "normal"
+    layout: str = "plain"
 
     def __post_init__(self) -> None:
         sizes = (self.batch, self.heads, self.kv_heads, self.query_length, self.key_length)
@@ -51,23 +66,46 @@ class WorkloadSpec:
             )
         if self.dtype not in DTYPES:
             raise BadInput(f"workload dtype {self.dtype!r} is not one of {', '.join(DTYPES)}")
+        if self.packed and (self.batch > 1 or self.padded or self.masked):
+            raise BadInput(f"workload {self.name}: packed sequences have batch 1 and no other mask")
 
     @property
     def name(self) -> str:
         mask = MASKS[0] if self.causal else MASKS[1]
-        seed = f"_seed{self.seed}" if self.seed else ""
-        return (
+        sizes = (
             f"b{self.batch}_h{self.heads}_kv{self.kv_heads}_q{self.query_length}"
-            f"_k{self.key_length}_d{self.head_dim}_{mask}_{self.dtype}{seed}"
+            f"_k{self.key_length}_d{self.head_dim}"
         )
+        unusual = [f"seed{self.seed}"] if self.seed else []
+        unusual += [f"scale{self.scale_percent}"] if self.scale_percent != 100 else []
+        unusual += [f"w{self.window}"] if self.window else []
+        unusual += [f"packed{self.packed}"] if self.packed else []
+        unusual += [flag for flag in _FLAGS if getattr(self, flag)]
+        unusual += [self.values] if self.values != "normal" else []
+        unusual += [self.layout] if self.layout != "plain" else []
+        return "_".join((sizes, mask, self.dtype, *unusual))
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by: one over the root of the head dimension."""
-        return self.head_dim**-0.5
+        """What scores are multiplied by: one over the root of the head dimension, as a rule."""
+        return self.scale_percent / 100 * self.head_dim**-0.5
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """What an implementation must accept, beyond the plain call, to be given this workload."""
+        asked = {
+            "window": self.window,
+            "cu_seqlens": self.packed,
+            "lengths": self.padded,
+            "mask": self.masked,
+        }
+        return frozenset(name for name, wanted in asked.items() if wanted)
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """What defines it; the unusual fields only where they are."""
+        usual = {field.name: field.default for field in fields(self)}
+        values = {name: getattr(self, name) for name in usual}
+        return {name: value for name, value in values.items() if value != usual[name]}
 
 
 def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
@@ -79,6 +117,12 @@ def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
             given["causal"] = part == MASKS[0]
         elif part in DTYPES:
             given["dtype"] = part
+        elif part in _FLAGS:
+            given[part] = True
+        elif part in VALUES:
+            given["values"] = part
+        elif part in LAYOUTS:
+            given["layout"] = part
         elif match and match[1] in _NUMBERS:
             given[_NUMBERS[match[1]]] = int(match[2])
         elif match and match[1] == "s":

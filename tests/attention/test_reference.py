@@ -109,14 +109,14 @@ def test_planted_errors_exceed_the_budget(defect, dtype):
 
 
 def test_a_baseline_that_overflows_excuses_nothing():
-    """Products beyond float16's 65504 make the plain baseline infinite, not the budget."""
+    """Scores beyond float16's 65504 make the plain baseline infinite, not the budget."""
     w = workload(query_length=17, key_length=17, head_dim=32, dtype="float16")
     arrays = {"q": 100 * w.q, "k": 100 * w.k, "v": w.v, "grad_out": w.grad_out}
-    setting = {"causal": True, "scale": 1e-3}
+    setting = {"causal": True, "scale": 1.0}
     exact = reference.attention(**arrays, **setting)
     with np.errstate(invalid="ignore"):
         plain = baseline.attention(**arrays, **setting, dtype="float16")
     assert not np.isfinite(plain.out).all()
     allowed = budgets(exact, plain, **arrays, **setting, dtype="float16")
     assert all(np.isfinite(values).all() for values in allowed.values())
-    assert allowed["out"].max() < 0.1
+    assert allowed["out"].max() < 0.5

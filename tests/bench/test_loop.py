@@ -18,9 +18,9 @@ SPEC = WorkloadSpec(
 HEAD = '"""A test."""\nimport torch\nfrom assay.attention.sequence import eager\n\n\n'
 
 
-def measured(folder: Path, *subjects: str, probe: str = "accuracy", **options):
+def measured(folder: Path, *subjects: str, probe: str = "accuracy+gradients", **options):
     request = Request(
-        probe=probe, workload=options.pop("workload", SPEC), subjects=subjects, device="cpu",
+        probes=tuple(probe.split("+")), workload=options.pop("workload", SPEC), subjects=subjects, device="cpu",
         warmup=2, rounds=5, folders=[folder], **options,
     )  # fmt: skip
     return list(run(request, host.inspect()))
@@ -54,7 +54,7 @@ WRONG = {
     ),
     "wide": (
         "return eager.attention(q, k, v, causal=causal, scale=scale).double()",
-        "has dtype torch.float64",
+        "has dtype float64",
     ),
     "transposed": (
         "return eager.attention(q, k, v, causal=causal, scale=scale).transpose(1, 2)",
@@ -89,7 +89,7 @@ def test_unsupported_is_said_in_the_implementations_own_words(tmp_path):
     with open(tmp_path / "picky.py", "a") as file:
         file.write("\n\ndef supports(spec, host):\n    return f'no head_dim {spec.head_dim}'\n")
     assert outcomes(measured(tmp_path, name), name) == {
-        "accuracy": ("unsupported", "no head_dim 16")
+        "accuracy+gradients": ("unsupported", "no head_dim 16")
     }
 
 
@@ -160,15 +160,12 @@ def test_the_clock_stops_after_the_work_is_done(tmp_path):
     assert min(samples["slow"]) >= 20
 
 
-def test_a_workload_too_large_for_the_reference_is_said_so_not_blamed(tmp_path):
-    from dataclasses import replace
-
-    here = host.inspect()
-    tiny = replace(here, devices=(replace(here.devices[0], memory_bytes=1 << 10),))
+def test_a_workload_too_large_for_the_reference_is_said_so_not_blamed(monkeypatch):
+    monkeypatch.setattr("assay.bench.judge.memory_bytes", lambda: 1 << 10)
     request = Request(
-        probe="accuracy", workload=SPEC, subjects=("eager",), device="cpu", warmup=0, rounds=0
+        probes=("accuracy",), workload=SPEC, subjects=("eager",), device="cpu", warmup=0, rounds=0
     )
-    ((status, reason),) = outcomes(list(run(request, tiny)), "eager").values()
+    ((status, reason),) = outcomes(list(run(request, host.inspect())), "eager").values()
     assert status == "unsupported" and "float64 reference would need" in reason
 
 

@@ -2,3 +2,8 @@
 
 CONTRACT = ("attention",)
 FRAMEWORK = "torch"
+ACCEPTS = ()
+LAYOUT = "BHSD"
+CONFIGS = ()
+BACKWARD = True
+DETERMINISTIC_BACKWARD = True

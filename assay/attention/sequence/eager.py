@@ -2,24 +2,45 @@
 
 import torch
 
+from assay.attention.sequence._visible import visible
+
 FRAMEWORK = "torch"
+ACCEPTS = ("mask", "lengths", "window", "lse", "cu_seqlens")
 
 
 def attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
-) -> torch.Tensor:
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool,
+    scale: float,
+    mask: torch.Tensor | None = None,
+    lengths: torch.Tensor | None = None,
+    window: int | None = None,
+    cu_seqlens: tuple[torch.Tensor, torch.Tensor] | None = None,
+    lse: bool = False,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]; memory grows with M x N."""
     group = q.shape[1] // k.shape[1]
     keys, values = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-    scores = (q @ keys.transpose(-1, -2)).float() * scale  # [B, H, M, N]
-    if causal:
-        queries, length = scores.shape[-2:]
-        seen = torch.ones(queries, length, dtype=torch.bool, device=q.device)
-        seen = seen.tril(length - queries)
-        scores = scores.masked_fill(~seen, float("-inf"))
-        # A row that sees nothing would be 0/0; masking its weights leaves zeros behind.
-        blind = ~seen.any(dim=-1, keepdim=True)
-        weights = scores.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
-    else:
-        weights = scores.softmax(dim=-1)
-    return weights.to(v.dtype) @ values
+    # Scaled before it is rounded: unscaled, a score may be beyond what float16 can hold.
+    products = torch.baddbmm(
+        q.new_zeros(()), q.flatten(0, 1), keys.flatten(0, 1).mT, beta=0, alpha=scale
+    )
+    scores = products.unflatten(0, q.shape[:2]).float()  # [B, H, M, N]
+    seen = visible(
+        *scores.shape[-2:],
+        device=q.device,
+        causal=causal,
+        lengths=lengths,
+        window=window,
+        mask=mask,
+        cu_seqlens=cu_seqlens,
+    )
+    scores = scores.masked_fill(~seen, float("-inf"))
+    # A row that sees nothing would be 0/0; masking its weights leaves zeros behind.
+    blind = ~seen.any(dim=-1, keepdim=True)
+    weights = scores.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
+    out = weights.to(v.dtype) @ values
+    return (out, scores.detach().logsumexp(dim=-1)) if lse else out

@@ -1,17 +1,56 @@
 """PyTorch: tensors on the CPU or a CUDA (or ROCm) device."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 REQUIRES = ("torch",)
 
+_FRESH = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
-def place(array: np.ndarray, dtype: str, device: str) -> torch.Tensor:
-    """A tensor with exactly these values on `device`."""
-    return torch.from_numpy(array).to(device=device, dtype=getattr(torch, dtype))
+
+def place(array: np.ndarray, dtype: str, device: str, layout: str = "plain") -> torch.Tensor:
+    """A tensor with exactly these values on `device`, lying in memory as `layout` says."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    return _lay_out(tensor.to(device=device, dtype=getattr(torch, dtype)), layout)
+
+
+def marks(array: np.ndarray, device: str) -> torch.Tensor:
+    """Lengths, positions or a mask, of the dtype they have."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def layouts() -> tuple[str, ...]:
+    """The ways other than plain in which arrays can lie in memory."""
+    return ("transposed", "wide", "strided", "offset", "outer", "expanded")
+
+
+def _lay_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same values in other places; what lies between them is NaN."""
+    batch, heads, length, dim = tensor.shape
+    if layout == "transposed":  # [batch, length, heads, dim] in memory
+        return tensor.transpose(1, 2).contiguous().transpose(1, 2)
+    if layout == "outer":  # [length, batch, heads, dim] in memory
+        return tensor.permute(2, 0, 1, 3).contiguous().permute(1, 2, 0, 3)
+    if layout == "expanded":  # one batch row in memory; only for equal rows
+        equal = bool((tensor == tensor[:1]).all())
+        return tensor[:1].expand(batch, heads, length, dim) if equal else tensor
+    if layout == "wide":
+        holder = tensor.new_full((batch, heads, length, 2 * dim), float("nan"))
+        view = holder[..., :dim]
+    elif layout == "strided":
+        holder = tensor.new_full((batch, heads, length, 2 * dim), float("nan"))
+        view = holder[..., ::2]
+    elif layout == "offset":
+        holder = tensor.new_full((tensor.numel() + 1,), float("nan"))
+        view = holder[1:].view(tensor.shape)
+    else:
+        return tensor
+    return view.copy_(tensor)
 
 
 def numpy(tensor: torch.Tensor) -> np.ndarray:
@@ -19,19 +58,83 @@ def numpy(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().double().cpu().numpy()
 
 
+def bits(tensor: torch.Tensor) -> bytes:
+    """The tensor's very bytes, in the order of its indices."""
+    return tensor.detach().contiguous().cpu().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def swapped(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
+    return tensor.transpose(first, second)
+
+
+def expanded(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """The tensor as if repeated along its axes of size one, without a copy."""
+    return tensor.expand(*shape)
+
+
+def tiled(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """The tensor `count` times along its first axis, in memory."""
+    return tensor.repeat(count, *(1 for _ in tensor.shape[1:]))
+
+
+def overwrite(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor | None:
+    """Other values in the same memory; None where arrays cannot be changed."""
+    return tensor.copy_(values)
+
+
+def is_array(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def gradients(
+    call: Callable[..., torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    grad_out: torch.Tensor,
+    wanted: tuple[bool, bool, bool] = (True, True, True),
+) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """The output of `call(*inputs)` and the gradient of each wanted input, None where none is."""
+    leaves = [
+        tensor.detach().requires_grad_(needed)
+        for tensor, needed in zip(inputs, wanted, strict=True)
+    ]
+    out = call(*leaves)
+    if not (is_array(out) and out.requires_grad):
+        return out, (None, None, None)
+    needed = [leaf for leaf in leaves if leaf.requires_grad]
+    found = iter(torch.autograd.grad(out, needed, grad_out, allow_unused=True))
+    return out, tuple(next(found) if leaf.requires_grad else None for leaf in leaves)
+
+
+@contextmanager
+def poisoned(device: str) -> Iterator[bool]:
+    """Within it, memory that a program did not write holds NaN; yields whether it can be so."""
+    if device != "cpu":  # what the allocator hands out again, kernels' own scratch included
+        torch.cuda.empty_cache()
+        block = torch.full((64 * 2**20,), float("nan"), device=device)
+        small = [torch.full((2**n,), float("nan"), device=device) for n in range(6, 20)]
+        del block, small
+    with _Poison():
+        yield True
+
+
+class _Poison(TorchDispatchMode):
+    """Fills what torch.empty and its kin give with NaN."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001
+        found = func(*args, **(kwargs or {}))
+        if func.overloadpacket.__name__ in _FRESH and found.is_floating_point():
+            found.fill_(float("nan"))
+        return found
+
+
 def synchronize(device: str) -> None:
     """Return when all work handed to `device` is done."""
     if device != "cpu":
         torch.cuda.synchronize(device)
-
-
-def gradients(
-    call: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], grad_out: torch.Tensor
-) -> tuple[torch.Tensor, tuple[Any, ...]]:
-    """The output of `call(*inputs)` and the gradient of each input, None where none arrives."""
-    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    out = call(*leaves)
-    return out, torch.autograd.grad(out, leaves, grad_out, allow_unused=True)
 
 
 def empty_cache(device: str) -> None:

@@ -1,0 +1,119 @@
+"""The cases that correctness probes are run on: one seeded generator for all of them.
+
+Sizes are small, because errors of attention show in small cases, and awkward, because that is where
+they show. What a probe needs beyond random cases it builds from `Plan.spec`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from assay.workloads.spec import DTYPES, WorkloadSpec
+
+# What is drawn and how long it may take for one implementation; Kconfig's defaults are the same.
+CASES, BUDGET_S = 120, 40
+QUICK_CASES, QUICK_BUDGET_S = 24, 5
+
+# Around the tile sizes that kernels use, and primes far from any.
+LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 113, 127, 128, 129, 191, 255, 256, 257)
+LONG = (511, 512, 513, 1023, 1024, 1025)
+HEADS = ((1, 1), (2, 2), (3, 3), (2, 1), (4, 1), (8, 1), (4, 2), (6, 2), (8, 2), (3, 1), (9, 3))
+HEAD_DIMS = (16, 32, 64, 64, 128, 128, 256, 24, 40, 80, 96, 192)
+SCALES = (100, 100, 37, 250)
+# Beyond this many queries, half precision on the CPU is left to float32: torch's own CPU kernel
+# adds up dv in half precision and leaves the budget there (docs/check.md).
+LONGEST_HALF_QUERIES_ON_CPU = 257
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What cases are to be made of."""
+
+    seed: int
+    count: int  # random cases, over all probes that use them
+    quick: bool
+    gpu: bool
+    dtypes: tuple[str, ...] = DTYPES
+    accepts: frozenset[str] = frozenset()
+    configs: tuple[str, ...] = ()
+
+    def spec(self, **given: Any) -> WorkloadSpec:
+        """A small causal float32 case, with what is given instead."""
+        usual: dict[str, Any] = {
+            "batch": 1, "heads": 2, "kv_heads": 2, "query_length": 33, "key_length": 33,
+            "head_dim": 32, "dtype": self.dtypes[0], "causal": True, "seed": self.seed,
+        }  # fmt: skip
+        length = given.pop("length", None)
+        if length is not None:
+            usual |= {"query_length": length, "key_length": length}
+        if "heads" in given:
+            usual["kv_heads"] = given["heads"]
+        return WorkloadSpec(**{**usual, **given})
+
+    def half(self) -> str:
+        """The first half-precision dtype of the plan, or the only dtype there is."""
+        return next((dtype for dtype in self.dtypes if dtype != "float32"), self.dtypes[0])
+
+    def random(self, count: int, purpose: str, **fixed: Any) -> list[WorkloadSpec]:
+        """`count` random cases, the same for the same seed and purpose."""
+        draw = Random(f"{self.seed}/{purpose}")
+        return [self._random(draw, index, fixed) for index in range(count)]
+
+    def _random(self, draw: Random, index: int, fixed: dict[str, Any]) -> WorkloadSpec:
+        heads, kv_heads = draw.choice(HEADS)
+        dtype = self.dtypes[index % len(self.dtypes)]
+        queries, keys = self._lengths(draw, dtype)
+        batch = draw.choice((1, 1, 2, 3, 5))
+        if batch * heads * queries * keys > self._most_scores():
+            batch, (heads, kv_heads) = 1, (2, 1)
+        given = {
+            "batch": batch,
+            "heads": heads,
+            "kv_heads": kv_heads,
+            "query_length": queries,
+            "key_length": keys,
+            "head_dim": draw.choice(HEAD_DIMS),
+            "dtype": dtype,
+            "causal": draw.random() < 0.6,
+            "seed": self.seed + index + 1,
+            "scale_percent": draw.choice(SCALES),
+        }
+        return WorkloadSpec(**{**given, **fixed})
+
+    def _lengths(self, draw: Random, dtype: str) -> tuple[int, int]:
+        """Equal, fewer queries, or fewer keys; now and then long or of any size."""
+
+        def one() -> int:
+            kind = draw.random()
+            if kind < 0.05 and not self.quick:
+                return draw.choice(LONG)
+            return draw.randint(1, 300) if kind < 0.3 else draw.choice(LENGTHS)
+
+        keys = one()
+        queries = keys if draw.random() < 0.5 else one()
+        return self.shortened(queries, dtype), keys
+
+    def shortened(self, queries: int, dtype: str) -> int:
+        """A number of queries that is fair to ask for in `dtype` here."""
+        if self.gpu or dtype == "float32":
+            return queries
+        return min(queries, LONGEST_HALF_QUERIES_ON_CPU)
+
+    def _most_scores(self) -> int:
+        return 600_000 if self.gpu else 300_000
+
+
+def in_order(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
+    """Each once: every fourth from the smallest to the largest, then those between.
+
+    So a time that is over too soon leaves out cases of every size, not all the large ones.
+    """
+    ordered = sorted(dict.fromkeys(specs), key=size)
+    return [spec for start in (0, 2, 1, 3) for spec in ordered[start::4]]
+
+
+def size(spec: WorkloadSpec) -> int:
+    """What a case costs, roughly."""
+    scores = spec.batch * spec.heads * spec.query_length * spec.key_length
+    return scores * (spec.head_dim + 64)

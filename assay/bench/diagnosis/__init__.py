@@ -1,0 +1,1 @@
+"""From a failed case to its likely cause in words."""

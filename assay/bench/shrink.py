@@ -1,0 +1,70 @@
+"""From a failing case to the smallest that still fails: what a person can work through by hand."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from assay.workloads.spec import WorkloadSpec
+
+_SIZES = (1, 2, 3, 4, 8, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 256, 257, 512, 513)
+_SIMPLER = {
+    "values": "normal",
+    "layout": "plain",
+    "scale_percent": 100,
+    "padded": False,
+    "masked": False,
+    "window": 0,
+    "packed": 0,
+    "causal": False,
+    "dtype": "float32",
+}
+
+
+def shrink(
+    spec: WorkloadSpec, still_fails: Callable[[WorkloadSpec], bool], *, until: float
+) -> WorkloadSpec:
+    """The smallest failing case found before `until` (time.monotonic), one step after another."""
+    smallest, improved = spec, True
+    while improved:
+        improved = False
+        for candidate in _smaller(smallest):
+            if time.monotonic() > until:
+                return smallest
+            if still_fails(candidate):
+                smallest, improved = candidate, True
+                break
+    return smallest
+
+
+def _smaller(spec: WorkloadSpec) -> Iterator[WorkloadSpec]:
+    """Cases that are smaller or plainer by one step, the boldest step first."""
+    if spec.batch > 1:
+        yield replace(spec, batch=1)
+    if spec.heads > spec.kv_heads:
+        yield replace(spec, heads=spec.kv_heads)
+    if spec.heads > 2 * spec.kv_heads:
+        yield replace(spec, heads=2 * spec.kv_heads)
+    if spec.kv_heads > 1:
+        yield replace(spec, heads=spec.heads // spec.kv_heads, kv_heads=1)
+    yield from _shorter(spec)
+    if spec.head_dim > 16:
+        yield replace(spec, head_dim=16)
+    for name, plain in _SIMPLER.items():
+        if getattr(spec, name) != plain:
+            yield replace(spec, **{name: plain})
+
+
+def _shorter(spec: WorkloadSpec) -> Iterator[WorkloadSpec]:
+    """Fewer queries and keys together, then one of them; the fewest first, one less last."""
+    if spec.query_length == spec.key_length:
+        for length in _below(spec.query_length):
+            yield replace(spec, query_length=length, key_length=length)
+        return
+    for name in ("query_length", "key_length"):
+        for length in _below(getattr(spec, name)):
+            yield replace(spec, **{name: length})
+
+
+def _below(length: int) -> list[int]:
+    """Sizes to try, the smallest first."""
+    return [n for n in _SIZES if n < length] + ([length - 1] if length - 1 > _SIZES[-1] else [])

@@ -1,0 +1,40 @@
+"""Which keys each query may see, as one boolean array: the meaning of every mask in one place.
+
+M queries, N keys. Query i of M stands at position i + N - M among the keys (bottom-right), so with
+`causal` it sees keys up to there; with a window, keys closer than that many places.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def visible(
+    queries: int, keys: int, *, causal: bool, window: int = 0
+) -> "np.ndarray":  # [M, N] of bool
+    """Causal and windowed visibility of one sequence."""
+    import numpy as np
+
+    ahead = np.arange(keys) - (np.arange(queries)[:, None] + keys - queries)
+    seen = np.ones((queries, keys), dtype=bool)
+    if causal:
+        seen &= ahead <= 0
+    if window:
+        seen &= np.abs(ahead) < window
+    return seen
+
+
+def visible_packed(
+    starts_q: "np.ndarray", starts_k: "np.ndarray", *, causal: bool, window: int = 0
+) -> "np.ndarray":  # [M, N] of bool
+    """Sequences packed one after another, given where each begins and the last ends: each sees
+    only itself."""
+    import numpy as np
+
+    seen = np.zeros((int(starts_q[-1]), int(starts_k[-1])), dtype=bool)
+    bounds = zip(starts_q[:-1], starts_q[1:], starts_k[:-1], starts_k[1:], strict=True)
+    for first_q, last_q, first_k, last_k in bounds:
+        own = visible(last_q - first_q, last_k - first_k, causal=causal, window=window)
+        seen[first_q:last_q, first_k:last_k] = own
+    return seen
