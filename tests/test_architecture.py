@@ -25,13 +25,14 @@ MAY_IMPORT = {
     "peaks": {"plugins", "records"},
     "workloads": BASE,
     "attention": BASE | {"workloads"},
+    "models": {"errors", "plugins", "host", "workloads", "attention"},
     "bench": BASE | {"workloads", "attention"},
     "studies": BASE | {"workloads", "attention", "bench", "peaks"},
     "reports": {"errors", "host", "plugins", "records"},
     "verify": {"errors", "host", "plugins", "records"},
     "cli": {"errors", "plugins"},
     "verbs": BASE | {"peaks", "reports", "verify", "studies"},
-    "__init__": {"records"},
+    "__init__": {"records", "bench"},
     "__main__": {"cli"},
 }
 FRAMEWORKS = ("torch", "jax", "triton", "wandb", "ray")

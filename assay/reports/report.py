@@ -10,6 +10,7 @@ from assay.reports.contents import SEVERITY, UNFINISHED, UNREADABLE, Contents, S
 from assay.reports.paired import paired
 from assay.reports.provenance import commit_text, provenance
 from assay.reports.tables import Table, outcomes, results, stages
+from assay.reports.verdicts import SUITE, verdicts
 
 # A stage may call these expected; in a stage that failed they are what failed.
 _FAILURES = ("failed", "oom", "timeout")
@@ -47,10 +48,16 @@ def compose(
         outcomes=outcomes(records),
         stages=stages(contents.stages),
         charts=tuple(charts),
-        results=tuple(table for name in names if (table := results(name, records))),
+        results=tuple(_results(names, records)),
         paired=tuple(table for name in names if (table := paired(name, records))),
         provenance=tuple(provenance(contents.run)),
     )
+
+
+def _results(names: Sequence[str], records: Sequence[Record]) -> list[Table]:
+    """A table for each stage that has results; the suite's are verdicts."""
+    made = (verdicts(records) if name == SUITE else results(name, records) for name in names)
+    return [table for table in made if table]
 
 
 def judge(found: Sequence[Stage]) -> tuple[str, str]:

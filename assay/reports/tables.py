@@ -212,10 +212,15 @@ def _worst(records: Sequence[Record]) -> str:
 
 def _reasons(records: Sequence[Record]) -> str:
     """The reason of a group; where its metrics give several, each with its metric."""
-    reasons = dict.fromkeys(record.reason or "" for record in records)
+    reasons = dict.fromkeys(_with_cause(record) for record in records)
     if len(reasons) == 1:
         return next(iter(reasons))
-    return "; ".join(f"{record.metric}: {record.reason}" for record in records)
+    return "; ".join(f"{record.metric}: {_with_cause(record)}" for record in records)
+
+
+def _with_cause(record: Record) -> str:
+    cause = f"; likely cause: {record.cause}" if record.cause else ""
+    return f"{record.reason or ''}{cause}"
 
 
 def _told_elsewhere(row: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:

@@ -1,19 +1,21 @@
 """One attempt at a cell: its process, and the rest of it after a crash.
 
 All subjects of a cell run in one process. If that process crashes, hangs or runs out of memory,
-the subject it was at gets that outcome and each of the others runs alone.
+the subject it was at gets that outcome and each of the others runs alone. Where the probes make
+cases of their own, the probe it was at gets it, and a new process goes on with the others; after a
+hang they are left, because each might hang as long.
 """
 
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from assay.bench import isolate
+from assay.bench.loop import Begin
 from assay.host import CHECKOUT
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
@@ -30,6 +32,7 @@ class Limits:
     """What one cell's process may take."""
 
     timeout_s: float
+    case_timeout_s: float
     memory_bytes: int
 
 
@@ -45,19 +48,19 @@ class Job:
 
 def attempt(job: Job) -> list[Measurement]:
     """Measurements of every subject of the job's cell, outcomes included."""
-    together = _in_process(job, job.cell.subjects)
-    found, unfinished = together.measurements, together.unfinished
-    while unfinished:
-        alone = _in_process(job, unfinished[:1])
-        found += [msgspec.structs.replace(m, alone=True) for m in alone.measurements]
-        unfinished = unfinished[1:]
+    together = _in_process(job, job.cell)
+    found, waiting = together.measurements, together.rest
+    while waiting:
+        after = _in_process(job, waiting[0])
+        found += [msgspec.structs.replace(m, alone=True) for m in after.measurements]
+        waiting = [*after.rest, *waiting[1:]]
     return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Attempt:
     measurements: list[Measurement]
-    unfinished: tuple[str, ...]  # subjects that never had their turn, or lost it to a crash
+    rest: list[Cell]  # what never had its turn, or lost it to a crash, as cells of their own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,20 +68,19 @@ class _Left:
     """What a process left behind."""
 
     measurements: list[Measurement]
-    at: str  # the subject it was last at; empty before the first
+    at: Begin | None  # what it was last at
     ended: bool  # whether it came to the end of the cell
 
 
-def _in_process(job: Job, subjects: Sequence[str]) -> _Attempt:
-    """Run some subjects of the cell in a new process."""
-    cell = replace(job.cell, subjects=tuple(subjects))
+def _in_process(job: Job, cell: Cell) -> _Attempt:
+    """Run a cell, or what is left of it, in a new process."""
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=job.folder) as scratch:
         request, result = Path(scratch, "request.json"), Path(scratch, "result.jsonl")
         request.write_bytes(encode(job.stage, cell))
         arguments = [str(request), str(result), str(os.getpid())]
         out, err = job.folder / "stdout.log", job.folder / "stderr.log"
         with explained(job.folder), open(out, "ab") as stdout, open(err, "ab") as stderr:
-            heading = f"== {cell.name} {' '.join(subjects)}\n".encode()
+            heading = f"== {cell.name} {' '.join(cell.subjects)}\n".encode()
             for file in (stdout, stderr):
                 file.write(heading)
                 file.flush()
@@ -90,35 +92,66 @@ def _in_process(job: Job, subjects: Sequence[str]) -> _Attempt:
                 timeout_s=job.limits.timeout_s,
                 memory_bytes=job.limits.memory_bytes,
                 environment=_environment(),
+                progress=result,
+                stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
             )
         left = _read(result)
     if exit.ending == "finished" and left.ended:
-        return _Attempt(measurements=left.measurements, unfinished=())
-    return _after_crash(cell, exit, left, _last_words(err, before))
-
-
-def _after_crash(cell: Cell, exit: isolate.Exit, left: _Left, last_words: str) -> _Attempt:
-    """Blame the subject the process was at, or, before the first of several, the whole cell."""
-    at = left.at or (cell.subjects[0] if len(cell.subjects) == 1 else "")
-    status: Status = exit.ending if exit.ending in ("timeout", "oom") else "failed"  # type: ignore[assignment]
+        return _Attempt(measurements=left.measurements, rest=[])
     reason = exit.reason or "the process ended with exit code 0 before the cell was done"
-    reason = f"{reason}; it last said: {last_words}" if last_words else reason
+    if words := _last_words(err, before):
+        reason = f"{reason}; it last said: {words}"
+    status: Status = exit.ending if exit.ending in ("timeout", "oom") else "failed"  # type: ignore[assignment]
+    if _makes_cases(cell) and left.at and left.at.probe:
+        return _after_case(cell, left, status, reason)
+    return _after_subject(cell, left, status, reason)
+
+
+def _makes_cases(cell: Cell) -> bool:
+    """Whether the cell's probes run on cases of their own, not on a workload."""
+    return bool(cell.probes) and cell.workload is None
+
+
+def _after_case(cell: Cell, left: _Left, status: Status, reason: str) -> _Attempt:
+    """Blame the probe and the case it was at; go on with the probes that had no turn."""
+    at = left.at
+    assert at
+    told = {measurement.metric for measurement in left.measurements} | {at.probe}
+    waiting = tuple(name for name in cell.probes if name not in told)
+    blamed = msgspec.structs.replace(
+        outcome(cell, at.subject, status, f"on case {at.case}: {reason}"),
+        metric=at.probe,
+        cause="it hangs" if status == "timeout" else "it ends its process",
+    )
+    found = [*left.measurements, blamed]
+    if status == "timeout":
+        text = f"not run: it hangs in {at.probe}; mend that first"
+        skipped = outcome(cell, at.subject, "skipped", text)
+        found += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
+        waiting = ()
+    return _Attempt(measurements=found, rest=[replace(cell, probes=waiting)] if waiting else [])
+
+
+def _after_subject(cell: Cell, left: _Left, status: Status, reason: str) -> _Attempt:
+    """Blame the subject the process was at, or, before the first of several, the whole cell."""
+    at = left.at.subject if left.at else (cell.subjects[0] if len(cell.subjects) == 1 else "")
     blamed = outcome(cell, at, status, reason)
     # An outcome of its own ends a subject; anything less may be half of its measurements.
     ended = {m.subject for m in left.measurements if m.status != "ok" and m.subject != at}
     kept = [measurement for measurement in left.measurements if measurement.subject in ended]
-    waiting = tuple(name for name in cell.subjects if name not in ended and name != at)
-    return _Attempt(measurements=[*kept, blamed], unfinished=waiting if at else ())
+    waiting = [name for name in cell.subjects if name not in ended and name != at]
+    rest = [replace(cell, subjects=(name,)) for name in waiting] if at else []
+    return _Attempt(measurements=[*kept, blamed], rest=rest)
 
 
 def _read(result: Path) -> _Left:
     """What the worker wrote; a torn last line is left out."""
-    measurements, at, ended = [], "", False
+    measurements, at, ended = [], None, False
     lines = result.read_bytes().split(b"\n")[:-1] if result.is_file() else []
     for line in lines:
         item = msgspec.json.decode(line)
         if "begin" in item:
-            at = item["begin"]
+            at = Begin(item["begin"], item["probe"], item["case"])
         elif "end" in item:
             ended = True
         else:

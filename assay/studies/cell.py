@@ -22,8 +22,8 @@ class Cell:
 
     name: str  # unique within its stage
     subjects: tuple[str, ...] = ()
-    probe: str | None = None
-    workload: WorkloadSpec | None = None
+    probes: tuple[str, ...] = ()
+    workload: WorkloadSpec | None = None  # None where the probes make cases of their own
     device: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
     plugin_folders: tuple[Path, ...] = ()
@@ -33,7 +33,7 @@ def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measuremen
     """What is recorded of a subject that gave no value."""
     return Measurement(
         subject=subject,
-        metric=cell.probe or cell.name,
+        metric="+".join(cell.probes) or cell.name,
         value=None,
         unit="",
         status=status,
@@ -55,18 +55,16 @@ def decode(content: bytes) -> tuple[str, Cell]:
 
 
 def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
-    """The plugins a cell is made of: its stage, its probe and its implementations."""
+    """The plugins a cell is made of: its stage, its probes and its implementations."""
     folders = cell.plugin_folders
     found = [plugins.find("stages", stage, folders)]
-    if cell.probe:
-        found.append(plugins.find("probes", cell.probe, folders))
-        found += implementations(cell).values()
-    return found
+    found += [plugins.find("probes", name, folders) for name in cell.probes]
+    return [*found, *implementations(cell).values()]
 
 
 def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
     """The cell's subjects as plugins, where a probe is run on them."""
-    if not cell.probe:
+    if not cell.probes:
         return {}
     return {name: plugins.find("sequence", name, cell.plugin_folders) for name in cell.subjects}
 

@@ -67,7 +67,8 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     if any(record.status in fails_on[record.stage] for record in records):
         return DOES_NOT_HOLD
     subjects = [record for record in records if record.metric != CELL_SECONDS]
-    if subjects and all(record.status in ("skipped", "refused") for record in subjects):
+    unmeasured = ("skipped", "refused", "unsupported")
+    if subjects and all(record.status in unmeasured for record in subjects):
         return CANNOT_RUN_HERE
     return HOLDS
 
@@ -143,7 +144,11 @@ def _jobs(
     stage: PlannedStage, due: Sequence[tuple[PlannedCell, Obstacles]], active: ActiveRun
 ) -> Iterator[Job]:
     share = active.study.cell_memory_percent / 100
-    limits = Limits(timeout_s=active.study.cell_timeout_s, memory_bytes=int(memory_bytes() * share))
+    limits = Limits(
+        timeout_s=active.study.cell_timeout_s,
+        case_timeout_s=active.study.case_timeout_s,
+        memory_bytes=int(memory_bytes() * share),
+    )
     for planned, blocked in due:
         subjects = tuple(name for name in planned.cell.subjects if name not in blocked)
         if subjects or not planned.cell.subjects:

@@ -35,14 +35,11 @@ def workloads(study: Study) -> list[WorkloadSpec]:
     return named
 
 
-def probe_cells(study: Study, stage: str) -> list[Cell]:
+def paired_cells(study: Study, stage: str) -> list[Cell]:
     """A cell for each workload and probe of a stage: all implementations in it where the probe is
     paired, one in each otherwise."""
     found = []
-    for name in study.probes:
-        probe = plugins.find("probes", name, study.plugin_folders)
-        if probe.literals["STAGE"] != stage:
-            continue
+    for name, probe in probes_of(study, stage).items():
         together = probe.literals["PAIRED"]
         groups = [study.implementations] if together else [(s,) for s in study.implementations]
         for workload, subjects in product(workloads(study), groups):
@@ -50,7 +47,7 @@ def probe_cells(study: Study, stage: str) -> list[Cell]:
                 Cell(
                     name="/".join((name, workload.name, *(() if together else subjects))),
                     subjects=subjects,
-                    probe=name,
+                    probes=(name,),
                     workload=workload,
                     device=study.device,
                     options={"rounds": study.rounds, "warmup": study.warmup} if together else {},
@@ -58,3 +55,26 @@ def probe_cells(study: Study, stage: str) -> list[Cell]:
                 )
             )
     return found
+
+
+def single_cells(study: Study, stage: str) -> list[Cell]:
+    """A cell for each workload and implementation, with those probes of a stage that take any."""
+    probes = probes_of(study, stage)
+    names = tuple(name for name, probe in probes.items() if probe.literals["EVERY_WORKLOAD"])
+    return [
+        Cell(
+            name="/".join(("+".join(names), workload.name, subject)),
+            subjects=(subject,),
+            probes=names,
+            workload=workload,
+            device=study.device,
+            plugin_folders=study.plugin_folders,
+        )
+        for workload, subject in product(workloads(study) if names else (), study.implementations)
+    ]
+
+
+def probes_of(study: Study, stage: str) -> dict[str, plugins.Plugin]:
+    """The study's probes that a stage runs."""
+    found = {name: plugins.find("probes", name, study.plugin_folders) for name in study.probes}
+    return {name: probe for name, probe in found.items() if probe.literals["STAGE"] == stage}

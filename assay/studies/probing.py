@@ -1,18 +1,25 @@
-"""How a cell with a probe is run, in the cell's own process."""
+"""How a cell with probes is run, in the cell's own process."""
 
+import sys
+import traceback
 from collections.abc import Iterator
 
-from assay import host
-from assay.bench import loop
+from assay import host, plugins
+from assay.attention import contract
+from assay.bench import loop, suite, twin
+from assay.bench.cases import Plan
+from assay.errors import BadInput
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 
+_TWIN_OF = "determinism"  # the probe that asks what another process gives
 
-def run_probe(cell: Cell) -> Iterator[loop.Begin | Measurement]:
-    """Measure the cell's subjects with its probe."""
-    assert cell.probe and cell.workload
+
+def run_probes(cell: Cell) -> Iterator[loop.Begin | Measurement]:
+    """Measure the cell's subjects with its probes on its workload."""
+    assert cell.probes and cell.workload
     request = loop.Request(
-        probe=cell.probe,
+        probes=cell.probes,
         workload=cell.workload,
         subjects=cell.subjects,
         device=cell.device,
@@ -21,3 +28,39 @@ def run_probe(cell: Cell) -> Iterator[loop.Begin | Measurement]:
         folders=cell.plugin_folders,
     )
     yield from loop.run(request, host.inspect())
+
+
+def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
+    """Hold the cell's one subject against its probes on the cases that they make."""
+    (subject,) = cell.subjects
+    folders, options = cell.plugin_folders, cell.options
+    yield loop.Begin(subject)
+    try:
+        implementation = contract.load(subject, folders)
+        probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
+    except BadInput as error:
+        traceback.print_exception(error, file=sys.stderr)
+        yield Measurement(
+            subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
+        )
+        return
+    plan = Plan(
+        seed=options["seed"],
+        count=options["cases"],
+        quick=options["quick"],
+        gpu=cell.device != "cpu",
+        dtypes=tuple(options["dtypes"]),
+        accepts=implementation.accepts,
+        configs=implementation.configs,
+    )
+    elsewhere = None
+    if _TWIN_OF in probes:
+        cases = probes[_TWIN_OF].cases(plan)
+        elsewhere = twin.start(subject, cases, device=cell.device, folders=folders)
+    bench = suite.Bench(
+        implementation=implementation,
+        host=host.inspect(),
+        device=cell.device,
+        elsewhere=elsewhere,
+    )
+    yield from suite.run(bench, probes, plan, budget_s=options["budget_s"])

@@ -64,9 +64,13 @@ class Study:
     masks: tuple[str, ...] = _read(partial(lists.words, allowed=MASKS))
     device: str  # one of DEVICES
     device_index: int = _read(int)
+    suite_cases: int = _read(int)
+    suite_budget_s: int = _read(int)
+    suite_quick: bool = _read(lambda text: text == "y")
     rounds: int = _read(int)
     warmup: int = _read(int)
     cell_timeout_s: int = _read(int)
+    case_timeout_s: int = _read(int)
     cell_memory_percent: int = _read(int)
     engine: str = _plugins("engines", many=False)
     plugin_folders: tuple[Path, ...]

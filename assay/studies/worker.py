@@ -1,7 +1,7 @@
 """The process in which one cell runs: `python -m assay.studies.worker REQUEST RESULT PARENT`.
 
 Measurements go to the file RESULT as they come, one JSON object per line, so that what was
-complete before a crash is kept. `{"begin": SUBJECT}` says whose fault a crash would be, and
+complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a crash would be, and
 `{"end": true}` that the cell came to its end. PARENT is the process that waits for this one.
 """
 
@@ -26,16 +26,17 @@ def main(request: str, result: str, parent: str) -> None:
     stage_name, cell = cells.decode(Path(request).read_bytes())
     stage = plugins.load(plugins.find("stages", stage_name, cell.plugin_folders))
     with open(result, "wb", buffering=0) as file:
-        subject = None
+        last = None
         for item in stage.run(cell):
             if isinstance(item, Measurement):
                 _write_line(file, item)
             elif not isinstance(item, Begin):
                 kind = type(item).__name__
                 raise TypeError(f"a stage yields Begin and Measurement; this one yielded a {kind}")
-            elif item.subject != subject:
-                subject = item.subject
-                _write_line(file, {"begin": subject})
+            elif item != last:
+                last = item
+                begun = {"begin": item.subject, "probe": item.probe, "case": item.case}
+                _write_line(file, begun)
         _write_line(file, {"end": True})
 
 

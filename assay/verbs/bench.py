@@ -51,6 +51,6 @@ def bench(
         config=config,
         sets=sets,
         plugins=plugins,
-        flags=["STAGES=check,bench", *settings],
+        flags=["STAGES=suite,check,bench", "SUITE_QUICK=y", *settings],
     )
     finish(run_adhoc("bench", study, out=out, as_json=as_json, dry_run=dry_run))

@@ -1,5 +1,7 @@
 """Hold implementations against a float64 reference."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,7 +9,8 @@ import typer
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
-EXAMPLE = "Example: assay check my_attention.py --dtype float32,bfloat16"
+EXAMPLE = "Example: assay check my_attention.py --quick"
+DTYPES = "float32,float16,bfloat16"
 
 
 def command() -> typer.Typer:
@@ -18,6 +21,16 @@ def command() -> typer.Typer:
 
 def check(
     names: Annotated[list[str] | None, typer.Argument(help="Names or files; or all.")] = None,
+    framework: Annotated[
+        str | None,
+        typer.Option("--framework", help="Only those of all that need it: torch, triton, jax."),
+    ] = None,
+    cases: Annotated[
+        int | None, typer.Option("--cases", min=1, help="Random cases for each implementation.")
+    ] = None,
+    budget_s: Annotated[
+        int | None, typer.Option("--budget-s", min=1, help="Seconds for each implementation.")
+    ] = None,
     impl: flags.Impl = None,
     workload: flags.Workload = None,
     probe: flags.Probe = None,
@@ -35,7 +48,7 @@ def check(
     from assay.verbs._adhoc import run_adhoc
 
     settings = flags.as_settings(
-        impl=",".join([*(names or ()), *([impl] if impl else ())]) or None,
+        impl=_chosen([*(names or ()), *([impl] if impl else ())], framework, plugins or ()),
         workload=workload,
         probe=probe,
         device=device,
@@ -43,10 +56,32 @@ def check(
         seed=seed,
         quick=quick,
     )
+    settings += [f"SUITE_CASES={cases}"] if cases else []
+    settings += [f"SUITE_BUDGET_S={budget_s}"] if budget_s else []
+    # Workloads that are named are what is asked about; else the suite makes its own.
+    stage = "check" if workload or config else "suite"
     study = flags.load_study(
         config=config,
         sets=sets,
         plugins=plugins,
-        flags=["STAGES=check", *(() if config else ("LENGTHS=1,63,113/255,256",)), *settings],
+        flags=[f"STAGES={stage}", *(() if config else (f"DTYPES={DTYPES}",)), *settings],
     )
     finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run))
+
+
+def _chosen(names: list[str], framework: str | None, folders: Sequence[Path]) -> str | None:
+    """The implementations asked for, as a study lists them."""
+    if framework is None:
+        return ",".join(names) or None
+    from assay import plugins
+    from assay.errors import BadInput
+
+    asked = ",".join(names)
+    if asked not in ("", "all"):
+        raise BadInput(f"--framework {framework} chooses among all; {asked} is already chosen")
+    there = plugins.listing("sequence", plugins.check_folders(folders))
+    chosen = [name for name, plugin in there.items() if framework in plugin.requires]
+    if not chosen:
+        known = sorted({package for plugin in there.values() for package in plugin.requires})
+        raise BadInput(f"no implementation needs {framework!r}; wanted one of {', '.join(known)}")
+    return ",".join(chosen)

@@ -113,7 +113,7 @@ def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
     assert done.returncode == 1, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     refused = [r for r in records if r.get("subject") == "mine" and r.get("status") == "refused"]
-    assert refused and "not timed: its check is failed" in refused[0]["reason"]
+    assert refused and "not timed: it fails" in refused[0]["reason"]
     timed = {r["subject"] for r in records if r["metric"] == "latency_ms"}
     assert timed == {"eager"}
 
@@ -187,7 +187,7 @@ def test_query_answers_in_a_table_and_in_json(checked):
     rows = [
         json.loads(line) for line in assay("query", sql, "--json", cwd=checked).stdout.splitlines()
     ]
-    assert rows == [{"subject": "eager", "n": 4}]
+    assert rows == [{"subject": "eager", "n": 5}]
     bad = assay("query", "SELEC 1", cwd=checked)
     assert bad.returncode == 2 and "cannot be answered" in bad.stderr
 
@@ -196,7 +196,7 @@ def test_plan_and_dry_run_measure_nothing(tmp_path):
     plan = assay("study", "plan", "--config", "quickstart", cwd=tmp_path)
     dry = assay("study", "run", "--config", "quickstart", "--dry-run", cwd=tmp_path)
     assert plan.returncode == dry.returncode == 0
-    assert "19 cells" in plan.stdout and "latency/b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
+    assert "21 cells" in plan.stdout and "latency/b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
     assert not (tmp_path / "results").exists()
 
 
@@ -275,7 +275,8 @@ def test_a_check_that_runs_out_of_memory_does_not_hold(tmp_path):
 def test_plan_and_status_as_json(checked):
     plan = assay("study", "plan", "--config", "quickstart", "--json", cwd=checked).stdout
     cells = [json.loads(line) for line in plan.splitlines()]
-    assert len(cells) == 19 and {cell["stage"] for cell in cells} == {"host", "check", "bench"}
+    assert len(cells) == 21
+    assert {cell["stage"] for cell in cells} == {"host", "suite", "check", "bench"}
     status = assay("study", "resume", "--dry-run", "--json", cwd=checked).stdout
     assert [json.loads(line)["state"] for line in status.splitlines()] == ["done"]
 

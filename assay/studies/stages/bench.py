@@ -3,23 +3,23 @@
 from collections.abc import Iterator, Sequence
 
 from assay.bench.loop import Begin
-from assay.records.schema import Measurement, Record
+from assay.records.schema import CELL_SECONDS, Measurement, Record
 from assay.studies.cell import Cell, implementations
-from assay.studies.grid import probe_cells
-from assay.studies.probing import run_probe
+from assay.studies.grid import paired_cells
+from assay.studies.probing import run_probes
 from assay.studies.study import Study
 
-AFTER = ("check",)
+AFTER = ("suite", "check")
 
 
 def cells(study: Study) -> list[Cell]:
     """One cell for each workload where implementations are paired, else one for each of them."""
-    return probe_cells(study, "bench")
+    return paired_cells(study, "bench")
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
-    """The probe over the implementations of this cell."""
-    yield from run_probe(cell)
+    """The probes over the implementations of this cell."""
+    yield from run_probes(cell)
 
 
 def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
@@ -33,6 +33,11 @@ def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
 
 def _unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None:
     assert cell.workload
+    broken = next(
+        (r for r in earlier if r.stage == "suite" and r.subject == subject and _is_wrong(r)), None
+    )
+    if broken:
+        return f"not timed: it fails {broken.metric}: {broken.reason}"
     verdicts = [
         record
         for record in earlier
@@ -47,3 +52,7 @@ def _unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None
     if not verdicts:
         return "not timed: no check of it on this workload; add check to STAGES, accuracy to PROBES"
     return None
+
+
+def _is_wrong(record: Record) -> bool:
+    return record.status in ("failed", "oom", "timeout") and record.metric != CELL_SECONDS

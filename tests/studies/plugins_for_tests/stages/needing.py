@@ -8,7 +8,7 @@ from assay.studies.cell import Cell
 
 
 def cells(study):
-    return [Cell(name="both", subjects=("needs_a_thing", "needs_nothing"), probe="presence")]
+    return [Cell(name="both", subjects=("needs_a_thing", "needs_nothing"), probes=("presence",))]
 
 
 def run(cell):
