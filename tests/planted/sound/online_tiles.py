@@ -1,0 +1,30 @@
+"""Online softmax over tiles of 48 keys; autograd differentiates the loop."""
+
+import torch
+
+FRAMEWORK = "torch"
+TILE = 48
+
+
+def attention(q, k, v, *, causal: bool, scale: float):
+    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
+    k, v = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
+    rows = torch.arange(queries, device=q.device)[:, None] + keys - queries
+    lowest = torch.finfo(torch.float32).min
+    highest = torch.full((*q.shape[:3], 1), lowest, device=q.device)
+    total = torch.zeros_like(highest)
+    acc = torch.zeros(q.shape, device=q.device)
+    for start in range(0, keys, TILE):
+        tile = slice(start, min(start + TILE, keys))
+        scores = scale * (q.float() @ k[:, :, tile].transpose(-1, -2))
+        columns = torch.arange(tile.start, tile.stop, device=q.device)
+        seen = columns <= rows if causal else columns >= 0
+        scores = scores.masked_fill(~seen, lowest)
+        # Softmax does not depend on the shift, so no gradient needs to flow through the maximum.
+        new = torch.maximum(highest, scores.detach().amax(dim=-1, keepdim=True))
+        weights = (scores - new).exp().masked_fill(~seen, 0.0)
+        keep = (highest - new).exp()
+        total = total * keep + weights.sum(dim=-1, keepdim=True)
+        acc = acc * keep + weights.to(q.dtype).float() @ v[:, :, tile]
+        highest = new
+    return (acc / total.masked_fill(total == 0.0, 1.0)).to(q.dtype)

@@ -1,0 +1,121 @@
+"""Wrong implementations are caught, for the right reason; sound ones are not flagged.
+
+Each file in `defects` says what is planted, which probes may see it and a word that the likely
+cause holds. Here only those probes run, in this process, so that all of it fits into `make test`;
+the same files through `assay check FILE`, in processes of their own, are in `make test-full`.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from new_process import environment
+
+import assay
+from assay import plugins
+
+HERE = Path(__file__).parent
+
+
+def files(folder: str) -> list[Path]:
+    found = sorted((HERE / folder).glob("*.py"))
+    assert found
+    return found
+
+
+def literals(path: Path) -> dict:
+    return dict(plugins.find("sequence", str(path)).literals)
+
+
+def words(path: Path) -> tuple[str, ...]:
+    cause = literals(path)["CAUSE"]
+    return (cause,) if isinstance(cause, str) else tuple(cause)
+
+
+def needs_a_process(path: Path) -> bool:
+    return path.stem.startswith(("hang", "crash")) or literals(path).get("ELSEWHERE", False)
+
+
+IN_PROCESS = [path for path in files("defects") if not needs_a_process(path)]
+ALONE = [path for path in files("defects") if needs_a_process(path)]
+JAX = files("jax_defects")
+
+
+def assert_told(path: Path, failures: list[tuple[str, str, str]]) -> None:
+    """`failures` are probe, reason and cause of everything that failed."""
+    planted = literals(path)
+    assert failures, f"{planted['PLANTED']}: not caught"
+    seen = {probe for probe, _, _ in failures}
+    assert seen & set(planted["CAUGHT_BY"]), f"caught by {seen} only"
+    told = "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
+    assert any(word.lower() in told.lower() for word in words(path)), told
+
+
+@pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
+def test_a_planted_defect_is_caught_and_explained(path):
+    verdict = assay.check(str(path), probes=literals(path)["CAUGHT_BY"], cases=60, budget_s=20)
+    assert_told(path, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
+
+
+@pytest.mark.parametrize("path", JAX, ids=lambda path: path.stem)
+def test_a_planted_defect_in_jax_is_caught_and_explained(path):
+    pytest.importorskip("jax")
+    probes = literals(path)["CAUGHT_BY"]
+    verdict = assay.check(str(path), probes=probes, cases=12, budget_s=20, framework="jax")
+    assert_told(path, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
+
+
+@pytest.mark.parametrize("path", files("sound"), ids=lambda path: path.stem)
+def test_a_sound_implementation_is_not_flagged(path):
+    if missing := plugins.find("sequence", str(path)).missing:
+        pytest.skip(f"needs {', '.join(missing)}")
+    verdict = assay.check(str(path), quick=True)
+    assert verdict, str(verdict)
+    assert any(m.status == "ok" for m in verdict.measurements)
+
+
+def checked(path: Path, *flags: str) -> tuple[int, list[tuple[str, str, str]], str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "assay", "check", str(path), "--json", "--device", "cpu", *flags],
+        capture_output=True,
+        text=True,
+        cwd=flags[-1],
+        env=environment(),
+        timeout=280,
+    )
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    failures = [
+        (r["metric"], r["reason"], r.get("cause") or "")
+        for r in records
+        if r.get("status", "ok") not in ("ok", "unsupported", "skipped") and r.get("subject")
+    ]
+    return done.returncode, failures, done.stderr
+
+
+@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.stem)
+def test_what_hangs_or_ends_its_process_gets_a_verdict(path, tmp_path):
+    quick = ["--quick"] if path.stem.startswith("hang") else []
+    limits = ["--set", "CASE_TIMEOUT_S=8", *quick]
+    code, failures, errors = checked(path, *limits, "--out", str(tmp_path))
+    assert code == 1 and "Traceback" not in errors.splitlines()[-1:]
+    assert_told(path, failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [*IN_PROCESS, *JAX], ids=lambda path: path.stem)
+def test_a_default_run_catches_it(path, tmp_path):
+    code, failures, _ = checked(path, "--out", str(tmp_path))
+    assert code == 1
+    assert_told(path, failures)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", files("sound"), ids=lambda path: path.stem)
+def test_a_default_run_flags_nothing_sound(path, tmp_path):
+    code, failures, _ = checked(path, "--out", str(tmp_path))
+    assert code == 0, failures
