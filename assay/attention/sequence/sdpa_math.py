@@ -1,0 +1,24 @@
+"""torch's scaled_dot_product_attention without fused kernels: the whole score matrix in memory."""
+
+import torch
+from torch.nn.attention import SDPBackend
+
+from assay.attention.sequence._sdpa import attend, refusal
+from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
+
+FRAMEWORK = "torch"
+
+BACKEND = SDPBackend.MATH
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+) -> torch.Tensor:
+    """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]."""
+    return attend(q, k, v, causal=causal, scale=scale, backend=BACKEND)
+
+
+def supports(spec: WorkloadSpec, host: Host) -> str | None:
+    """Asks torch, which knows the limits of its version on this device."""
+    return refusal(spec, host, backend=BACKEND)
