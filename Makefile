@@ -35,11 +35,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.study: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,report]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,report]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.study
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,report,test]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,report,test]'
 	@touch $@
 
 .config: | $(VENV)/.study
