@@ -26,6 +26,7 @@ from assay.workloads.visibility import visible
 BASELINE_FACTOR = 2.0
 MEAN_FLOOR_SHARE = 0.5  # correct rounding is off by a quarter of a unit on average
 EXP_UNITS = 4  # of float32; ex2.approx alone has two
+SCORE_UNITS = 2  # of float32: the scale, and the LSE that is taken off in a backward pass
 TENSORS = ("out", "dq", "dk", "dv")
 
 _MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7}
@@ -70,7 +71,7 @@ def allowances(
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}
     score_error = {}
     for name, largest in scores.items():
-        score_error[name] = np.sqrt(q.shape[3]) * ulp(largest, "float32")
+        score_error[name] = (np.sqrt(q.shape[3]) + SCORE_UNITS) * ulp(largest, "float32")
         if dtype != "float32":
             score_error[name] += ulp(largest, dtype)
     allowed = {}

@@ -20,8 +20,8 @@ HEAD = '"""A test."""\nimport torch\nfrom assay.attention.sequence import eager\
 
 def measured(folder: Path, *subjects: str, probe: str = "accuracy+gradients", **options):
     request = Request(
-        probes=tuple(probe.split("+")), workload=options.pop("workload", SPEC), subjects=subjects, device="cpu",
-        warmup=2, rounds=5, folders=[folder], **options,
+        probes=tuple(probe.split("+")), workload=options.pop("workload", SPEC), subjects=subjects,
+        device="cpu", warmup=2, rounds=5, folders=[folder], **options,
     )  # fmt: skip
     return list(run(request, host.inspect()))
 

@@ -1,7 +1,7 @@
 """Puts the likely cause of a failure into words, from the failing cases and those that passed."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,10 +12,10 @@ from assay.bench.cases import size
 from assay.bench.diagnosis import conditions, gradient_suspects, location
 from assay.bench.diagnosis.suspects import suspects
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload
+from assay.workloads.synthetic import Workload, make
 
-_EXAMINED = 3  # failing cases, from small to large
-_LARGEST_EXAMINED = 40_000_000  # in the units of cases.size
+_EXAMINED = 6  # failing cases, from small to large, and as many that passed
+_LARGEST_EXAMINED = 10_000_000  # in the units of cases.size
 _MATCH = 3.0  # budgets, within which a result is that of a suspect
 
 
@@ -52,18 +52,18 @@ def likely_cause(
     """Words for why `failing` fail, as far as that can be told."""
     place = conditions.where(failing, passing)
     failures = [found for spec in _examined(failing) if (found := _failure(bound(spec)))]
-    said = _said(failures) if failures else None
+    said = _said(failures, [make(spec) for spec in _examined(passing)]) if failures else None
     if said and place:
         return f"{said} (it fails only {place})"
     return said or (f"it fails only {place}" if place else None)
 
 
-def _examined(failing: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
-    """The smallest, one from the middle and the largest that is not too costly."""
-    affordable = [s for s in sorted(failing, key=size) if size(s) <= _LARGEST_EXAMINED]
-    chosen = affordable or sorted(failing, key=size)[:1]
-    places = {0, len(chosen) // 2, len(chosen) - 1}
-    return [chosen[place] for place in sorted(places)][:_EXAMINED]
+def _examined(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
+    """Some cases from the smallest to the largest that is not too costly."""
+    ordered = sorted(dict.fromkeys(specs), key=size)
+    chosen = [spec for spec in ordered if size(spec) <= _LARGEST_EXAMINED] or ordered[:1]
+    step = max(1.0, (len(chosen) - 1) / (_EXAMINED - 1))
+    return [chosen[round(n * step)] for n in range(min(_EXAMINED, len(chosen)))]
 
 
 def _failure(call: Call) -> Failure | None:
@@ -92,15 +92,20 @@ def _column(tensor: str, values: np.ndarray) -> np.ndarray:
     return values[..., None] if tensor == "lse" else values
 
 
-def _said(failures: Sequence[Failure]) -> str | None:
-    """The first explanation that fits all failures examined."""
+def _said(failures: Sequence[Failure], passed: Sequence[Workload]) -> str | None:
+    """The first explanation that fits all failures examined and is not refuted by what passed."""
     same = [f for f in failures if f.tensor == failures[-1].tensor]
-    for explain in (
-        _blind, _not_finite, _suspect, _lse, _factor, _precision, _suspect_of_rows, _place
-    ):  # fmt: skip
+    for explain in (_blind, _not_finite):
         if said := explain(same):
             return said
-    return None
+    if cause := _best_fit(same, passed, Failure.share):
+        return cause
+    for explain in (_lse, _factor, _precision):
+        if said := explain(same):
+            return said
+    if cause := _best_fit(same, passed, Failure.share_of_wrong_rows):
+        return f"in some rows, {cause}"
+    return _place(same)
 
 
 def _blind(failures: Sequence[Failure]) -> str | None:
@@ -137,45 +142,61 @@ def _not_finite(failures: Sequence[Failure]) -> str | None:
     return f"{name} is not finite: memory is read that was never written, or 0/0"
 
 
-def _suspect(failures: Sequence[Failure]) -> str | None:
-    """The mistake whose result fits every failure, and best."""
-    return _best_fit(failures, Failure.share)
-
-
-def _suspect_of_rows(failures: Sequence[Failure]) -> str | None:
-    """A mistake that is made in some rows only."""
-    cause = _best_fit(failures, Failure.share_of_wrong_rows)
-    return f"in some rows, {cause}" if cause else None
-
-
 def _best_fit(
-    failures: Sequence[Failure], distance: Callable[[Failure, np.ndarray], float]
+    failures: Sequence[Failure],
+    passed: Sequence[Workload],
+    distance: Callable[[Failure, np.ndarray], float],
 ) -> str | None:
+    """The mistake whose result fits every failure, best, and would not show where all was well."""
     fits: dict[str, list[float]] = {}
     for failure in failures:
-        for cause, values in _candidates(failure):
+        for cause, values in _candidates(failure.workload, failure.tensor):
             if values.shape != failure.right.shape:
                 continue
             share = distance(failure, values)
-            wrong = np.abs(values - failure.right) / failure.allowed
-            if share <= _MATCH and np.nan_to_num(wrong, nan=np.inf).max() > 1:
+            if share <= _MATCH and _shows(values, failure.right, failure.allowed):
                 fits.setdefault(cause, []).append(share)
     whole = {cause: max(shares) for cause, shares in fits.items() if len(shares) == len(failures)}
+    if len(whole) > 1:
+        refuted = _refuted(passed, failures[0].tensor, set(whole))
+        whole = {cause: share for cause, share in whole.items() if cause not in refuted} or whole
     if not whole:
         return None
     best = min(whole.values())
     return next(cause for cause, share in whole.items() if share <= max(1.0, 1.5 * best))
 
 
-def _candidates(failure: Failure) -> list[tuple[str, np.ndarray]]:
+def _shows(values: np.ndarray, right: np.ndarray, allowed: np.ndarray) -> bool:
+    """Whether a mistake makes a difference that the budget would not forgive."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.nan_to_num(np.abs(values - right) / allowed, nan=np.inf).max() > 1)
+
+
+def _refuted(passed: Sequence[Workload], tensor: str, causes: set[str]) -> set[str]:
+    """Mistakes that would have shown on cases that passed."""
+    found = set()
+    for workload in passed:
+        right = judge.expected(workload)
+        wanted, allowed = getattr(right.result, tensor), right.allowed[tensor].largest
+        for cause, values in _candidates(workload, tensor):
+            known = cause in causes and values.shape == _column(tensor, wanted).shape
+            if known and _shows(values, _column(tensor, wanted), 3 * allowed):
+                found.add(cause)
+    return found
+
+
+def _candidates(workload: Workload, tensor: str) -> list[tuple[str, np.ndarray]]:
+    """What each known mistake gives for a tensor."""
     found = []
-    for suspect in suspects(failure.workload):
+    forward = tensor not in TENSORS[1:]
+    given = replace(workload, grad_out=workload.grad_out[:0]) if forward else workload
+    for suspect in suspects(given):
         result = suspect.result()
-        values = getattr(result, failure.tensor) if result else None
+        values = getattr(result, tensor) if result else None
         if values is not None:
-            found.append((suspect.cause, _column(failure.tensor, values)))
-    if failure.tensor in TENSORS[1:]:
-        named = gradient_suspects.suspects(failure.workload, failure.tensor)
+            found.append((suspect.cause, _column(tensor, values)))
+    if not forward:
+        named = gradient_suspects.suspects(workload, tensor)
         # The output was right, so a mistake of the backward alone is the likelier.
         found = [(suspect.cause, suspect.gradient) for suspect in named] + found
     return found

@@ -37,14 +37,14 @@ def suspects(workload: Workload) -> Iterator[Suspect]:
 
 
 def attend(w: Workload, *, seen: np.ndarray | None = None, scale: float | None = None) -> Result:
-    """The reference on a workload, with something about it changed."""
+    """The reference on a workload, with something about it changed; gradients where it has a dO."""
     return reference.attention(
         w.q,
         w.k,
         w.v,
         causal=False,
         scale=w.spec.scale if scale is None else scale,
-        grad_out=w.grad_out,
+        grad_out=w.grad_out if w.grad_out.size else None,
         seen=w.seen if seen is None else seen,
     )
 
@@ -164,7 +164,7 @@ def _of_rows(w: Workload) -> Iterator[Suspect]:
 def _forward_only(w: Workload) -> Result:
     """A workload whose kv heads were rearranged: its gradients would belong to other heads."""
     spec = replace(w.spec, kv_heads=w.k.shape[1])
-    return replace(attend(replace(w, spec=spec)), dq=None, dk=None, dv=None)
+    return attend(replace(w, spec=spec, grad_out=w.grad_out[:0]))
 
 
 def _scores(w: Workload) -> tuple[np.ndarray, np.ndarray]:
