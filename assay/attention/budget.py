@@ -1,17 +1,18 @@
 """How far from the float64 reference an implementation may be.
 
 Its largest and its mean error may be twice those of the plain low-precision baseline; and never
-less than the rounding that no implementation can avoid, judged at the size of the terms that are
-added up (they may cancel):
+less than the rounding that no implementation can avoid:
 
-- one unit in the last place of the output dtype, and half a unit more for each query head whose
-  gradient is rounded before a kv head adds it to the others;
-- sqrt(n) units of float32, in which sums accumulate: n roundings, each as likely up as down,
-  wander that far. n counts the keys, because every probability carries its row's normaliser, and
-  for dk and dv also the query rows;
-- the rounding of a score, which is a relative error of its probability: one unit of the dtype
-  for half precision, in which plain code holds scores, and sqrt(head_dim) units of float32, in
-  which head_dim products are added up; at the largest score of the row;
+- one unit in the last place of the output dtype at the row's largest value, and at the size of its
+  terms in quadrature, each of which may be rounded by itself; half a unit more for each query head
+  whose gradient is rounded before a kv head adds it to the others;
+- sqrt(n) units of float32, in which sums accumulate, at the sum of the terms' sizes (they may
+  cancel): n roundings, each as likely up as down, wander that far. n counts the keys, because every
+  probability carries its row's normaliser, and for dk and dv also the query rows;
+- the rounding of a score, which is a relative error of its probability, at the largest score of the
+  row: sqrt(head_dim) units of float32, in which head_dim products are added up; and in half
+  precision, in which plain code holds scores, two units of the dtype, on terms added in quadrature,
+  because each score is rounded by itself;
 - a few units of float32 for exp, which hardware approximates;
 - the smallest normal number of float32, below which hardware may flush to zero.
 """
@@ -25,7 +26,8 @@ from assay.workloads.visibility import visible
 
 BASELINE_FACTOR = 2.0
 MEAN_FLOOR_SHARE = 0.5  # correct rounding is off by a quarter of a unit on average
-EXP_UNITS = 4  # of float32; ex2.approx alone has two
+EXP_UNITS = 4  # of float32, for exp and log and their change of base; ex2.approx alone has two
+HALF_SCORE_UNITS = 2  # of the dtype, where scores are held in half precision
 SCORE_UNITS = 2  # of float32: the scale, and the LSE that is taken off in a backward pass
 TENSORS = ("out", "dq", "dk", "dv")
 
@@ -64,25 +66,24 @@ def allowances(
     group = q.shape[1] // k.shape[1]
     if seen is None:
         seen = visible(q.shape[2], k.shape[2], causal=causal)
-    sizes, scores = _term_sizes(reference, q, k, v, grad_out, seen=seen, scale=scale)
+    sizes = _term_sizes(reference, q, k, v, grad_out, seen=seen, scale=scale)
     keys, gathered = k.shape[2], k.shape[2] + group * q.shape[2]
     terms = {"out": keys, "dq": keys, "dk": gathered, "dv": gathered}
     roundings = 1 + (group / 2 if group > 1 else 0)
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}
-    score_error = {}
-    for name, largest in scores.items():
-        score_error[name] = (np.sqrt(q.shape[3]) + SCORE_UNITS) * ulp(largest, "float32")
-        if dtype != "float32":
-            score_error[name] += ulp(largest, dtype)
+    score_units = np.sqrt(q.shape[3]) + SCORE_UNITS
     allowed = {}
     for name in TENSORS:
-        size = sizes[name].max(axis=-1, keepdims=True)
-        floor = units[name] * ulp(size, dtype)
+        size = sizes.summed[name].max(axis=-1, keepdims=True)
+        row = np.abs(getattr(reference, name)).max(axis=-1, keepdims=True)
+        floor = units[name] * ulp(row + sizes.quadrature[name], dtype)
         floor += (np.sqrt(terms[name]) + EXP_UNITS) * ulp(size, "float32")
-        floor += score_error[name] * size + 2.0 ** _SMALLEST_EXPONENT["float32"]
+        floor += score_units * ulp(sizes.score[name], "float32") * size
+        floor += _half_scores(sizes, name, dtype) + 2.0 ** _SMALLEST_EXPONENT["float32"]
         allowed[name] = _allowance(getattr(baseline, name) - getattr(reference, name), floor)
     lse = np.where(np.isfinite(reference.lse), np.abs(reference.lse), 0.0)[..., None]
-    floor = ulp(lse, "float32") + score_error["out"] + np.sqrt(keys) * ulp(1.0, "float32")
+    floor = EXP_UNITS * ulp(lse, "float32") + score_units * ulp(sizes.score["out"], "float32")
+    floor += (np.sqrt(keys) + EXP_UNITS) * ulp(1.0, "float32") + _half_scores(sizes, "lse", dtype)
     with np.errstate(invalid="ignore"):  # -inf less -inf, where a row sees nothing
         allowed["lse"] = _allowance((baseline.lse - reference.lse)[..., None], floor)
     return allowed
@@ -107,6 +108,23 @@ def ulp(values: np.ndarray | float, dtype: str) -> np.ndarray:
     return np.exp2(exponent - _MANTISSA_BITS[dtype])
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Sizes:
+    """How large the terms behind each tensor are: added up, and in quadrature for each row; and the
+    largest score behind each row."""
+
+    summed: dict[str, np.ndarray]
+    quadrature: dict[str, np.ndarray]
+    score: dict[str, np.ndarray]
+
+
+def _half_scores(sizes: _Sizes, name: str, dtype: str) -> np.ndarray | float:
+    """What scores held in half precision cost; nothing in float32."""
+    if dtype == "float32":
+        return 0.0
+    return HALF_SCORE_UNITS * ulp(sizes.score[name], dtype) * sizes.quadrature[name]
+
+
 def _term_sizes(
     reference: Result,
     q: np.ndarray,
@@ -116,9 +134,7 @@ def _term_sizes(
     *,
     seen: np.ndarray,
     scale: float,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The sums of the absolute terms behind each element of each tensor, and the largest score
-    behind each row."""
+) -> _Sizes:
     group = q.shape[1] // k.shape[1]
     q, grad = q.astype(np.float64), grad_out.astype(np.float64)
     keys = np.repeat(k, group, axis=1).astype(np.float64)
@@ -133,14 +149,25 @@ def _term_sizes(
         batch, heads, length, dim = per_query_head.shape
         return per_query_head.reshape(batch, heads // group, group, length, dim).sum(axis=2)
 
-    sizes = {
-        "out": probabilities @ np.abs(values),
-        "dq": grad_s @ np.abs(keys),
-        "dk": gathered(grad_s.swapaxes(-1, -2) @ np.abs(q)),
-        "dv": gathered(probabilities.swapaxes(-1, -2) @ np.abs(grad)),
+    def added(p: np.ndarray, s: np.ndarray, *others: np.ndarray) -> dict[str, np.ndarray]:
+        v, k, q, grad = others
+        return {
+            "out": p @ v,
+            "dq": s @ k,
+            "dk": gathered(s.swapaxes(-1, -2) @ q),
+            "dv": gathered(p.swapaxes(-1, -2) @ grad),
+        }
+
+    others = [np.abs(array) for array in (values, keys, q, grad)]
+    summed = added(probabilities, grad_s, *others)
+    squares = added(probabilities**2, grad_s**2, *(array**2 for array in others))
+    squares["lse"] = (probabilities**2).sum(axis=-1, keepdims=True)
+    quadrature = {
+        name: np.sqrt(square).max(axis=-1, keepdims=True) for name, square in squares.items()
     }
     shown = np.where(seen, np.abs(scores), 0.0)
     by_query, by_key = shown.max(axis=-1)[..., None], shown.max(axis=-2)[..., None]
     batch, heads, length, _ = by_key.shape
     by_key = by_key.reshape(batch, heads // group, group, length, 1).max(axis=2)
-    return sizes, {"out": by_query, "dq": by_query, "dk": by_key, "dv": by_key}
+    score = {"out": by_query, "lse": by_query, "dq": by_query, "dk": by_key, "dv": by_key}
+    return _Sizes(summed=summed, quadrature=quadrature, score=score)

@@ -21,9 +21,6 @@ LONG = (511, 512, 513, 1023, 1024, 1025)
 HEADS = ((1, 1), (2, 2), (3, 3), (2, 1), (4, 1), (8, 1), (4, 2), (6, 2), (8, 2), (3, 1), (9, 3))
 HEAD_DIMS = (16, 32, 64, 64, 128, 128, 256, 24, 40, 80, 96, 192)
 SCALES = (100, 100, 37, 250)
-# Beyond this many queries, half precision on the CPU is left to float32: torch's own CPU kernel
-# adds up dv in half precision and leaves the budget there (docs/check.md).
-LONGEST_HALF_QUERIES_ON_CPU = 257
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +60,7 @@ class Plan:
     def _random(self, draw: Random, index: int, fixed: dict[str, Any]) -> WorkloadSpec:
         heads, kv_heads = draw.choice(HEADS)
         dtype = self.dtypes[index % len(self.dtypes)]
-        queries, keys = self._lengths(draw, dtype)
+        queries, keys = self._lengths(draw)
         batch = draw.choice((1, 1, 2, 3, 5))
         if batch * heads * queries * keys > self._most_scores():
             batch, (heads, kv_heads) = 1, (2, 1)
@@ -81,7 +78,7 @@ class Plan:
         }
         return WorkloadSpec(**{**given, **fixed})
 
-    def _lengths(self, draw: Random, dtype: str) -> tuple[int, int]:
+    def _lengths(self, draw: Random) -> tuple[int, int]:
         """Equal, fewer queries, or fewer keys; now and then long or of any size."""
 
         def one() -> int:
@@ -91,14 +88,7 @@ class Plan:
             return draw.randint(1, 300) if kind < 0.3 else draw.choice(LENGTHS)
 
         keys = one()
-        queries = keys if draw.random() < 0.5 else one()
-        return self.shortened(queries, dtype), keys
-
-    def shortened(self, queries: int, dtype: str) -> int:
-        """A number of queries that is fair to ask for in `dtype` here."""
-        if self.gpu or dtype == "float32":
-            return queries
-        return min(queries, LONGEST_HALF_QUERIES_ON_CPU)
+        return (keys if draw.random() < 0.5 else one()), keys
 
     def _most_scores(self) -> int:
         return 600_000 if self.gpu else 300_000

@@ -25,6 +25,10 @@ from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import identity, make
 
 _SHRINKING_S = 6.0
+_STATE = (
+    "state is carried from call to call, such as a stale buffer or the answer of an earlier call: "
+    "on a freshly loaded copy the same case is right"
+)
 _ENOUGH = 12  # failing cases of a probe, from which to tell the cause
 _BROKEN = ("failed", "oom")
 _FEWEST = 3  # cases of a probe that are run even when its time is over,
@@ -40,6 +44,7 @@ class Bench:
     host: Host
     device: str
     elsewhere: Callable[[WorkloadSpec], str | None] | None = None
+    fresh: Callable[[], Implementation] | None = None  # loads a copy that was never called
 
     def bind(self, spec: WorkloadSpec) -> Call:
         call = bind_loaded(self.implementation, make(spec), host=self.host, device=self.device)
@@ -169,6 +174,8 @@ def _failure(
     trial = _smallest(bench, probe, min(failing, key=lambda trial: size(trial.spec)))
     ran = [trial for trial in trials if trial.status != "unsupported"]
     cause = trial.cause
+    if not cause and _right_when_fresh(bench, probe, trial):
+        cause = _STATE
     if not cause and name in _DIAGNOSED:
         specs = [trial.spec for trial in failing]
         cause = _explained(bench, specs, passing)
@@ -204,6 +211,14 @@ def _smallest(bench: Bench, probe: ModuleType, trial: Trial) -> Trial:
 def _as_bad(share: float | None, first: float | None) -> bool:
     """Whether a smaller case shows the same error, not the rounding that comes after it."""
     return share is None or first is None or share >= min(10.0, first / 4)
+
+
+def _right_when_fresh(bench: Bench, probe: ModuleType, trial: Trial) -> bool:
+    """Whether the case passes on a copy of the implementation that has seen no other call."""
+    if not bench.fresh:
+        return False
+    copy = replace(bench, implementation=bench.fresh())
+    return _trial(copy, probe, trial.spec).status == "ok"
 
 
 def _explained(

@@ -78,7 +78,12 @@ def check(
         accepts=implementation.accepts,
         configs=implementation.configs,
     )
-    bench = suite.Bench(implementation=implementation, host=host.inspect(), device=device)
+    bench = suite.Bench(
+        implementation=implementation,
+        host=host.inspect(),
+        device=device,
+        fresh=(lambda: contract.load(attention)) if isinstance(attention, str) else None,
+    )
     chosen = {name: plugins.load(there[name]) for name in suited if not probes or name in probes}
     limit = budget_s or (QUICK_BUDGET_S if quick else BUDGET_S)
     found = suite.run(bench, chosen, plan, budget_s=limit)

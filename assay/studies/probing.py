@@ -62,5 +62,6 @@ def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
         host=host.inspect(),
         device=cell.device,
         elsewhere=elsewhere,
+        fresh=lambda: contract.load(subject, folders),
     )
     yield from suite.run(bench, probes, plan, budget_s=options["budget_s"])

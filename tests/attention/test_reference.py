@@ -119,4 +119,3 @@ def test_a_baseline_that_overflows_excuses_nothing():
     assert not np.isfinite(plain.out).all()
     allowed = budgets(exact, plain, **arrays, **setting, dtype="float16")
     assert all(np.isfinite(values).all() for values in allowed.values())
-    assert allowed["out"].max() < 0.5

@@ -8,6 +8,7 @@ number, flash and efficient attention are given torch's bottom-right bias, the o
 
 import warnings
 from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -32,7 +33,7 @@ def attend(
     backend: SDPBackend | None = None,
 ) -> torch.Tensor:
     """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]."""
-    call = partial(_seeing, causal=causal, scale=scale, backend=backend)
+    call = partial(_readable_backwards, causal=causal, scale=scale, backend=backend)
     if backend is None:
         return apart_from_blind(call, q, k, v, causal=causal, dim=2)
     with sdpa_kernel([backend]):
@@ -71,6 +72,17 @@ def refusal(spec: WorkloadSpec, host: Host, *, backend: SDPBackend) -> str | Non
         except RuntimeError as error:
             return _reason([str(warning.message) for warning in told], error, backend, device)
     return None
+
+
+def _readable_backwards(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **how: Any
+) -> torch.Tensor:
+    """The same, whose backward is given dO with strides: cuDNN in torch 2.11 gives a wrong dq for
+    one that was expanded from a number, as `out.sum()` sends it back."""
+    out = _seeing(q, k, v, **how)
+    if out.requires_grad and out.is_cuda:
+        out.register_hook(lambda grad: grad.contiguous() if 0 in grad.stride() else grad)
+    return out
 
 
 def _seeing(

@@ -1,16 +1,14 @@
 """PyTorch: tensors on the CPU or a CUDA (or ROCm) device."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 REQUIRES = ("torch",)
-
-_FRESH = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
 def place(array: np.ndarray, dtype: str, device: str, layout: str = "plain") -> torch.Tensor:
@@ -117,18 +115,33 @@ def poisoned(device: str) -> Iterator[bool]:
         block = torch.full((64 * 2**20,), float("nan"), device=device)
         small = [torch.full((2**n,), float("nan"), device=device) for n in range(6, 20)]
         del block, small
-    with _Poison():
+    with ExitStack() as patched:
+        for owner, name in _FRESH:
+            patched.enter_context(patch.object(owner, name, _filled(getattr(owner, name))))
         yield True
 
 
-class _Poison(TorchDispatchMode):
-    """Fills what torch.empty and its kin give with NaN."""
+# What gives memory that was not written. Replaced for all threads: backward has its own.
+_FRESH = (
+    (torch, "empty"),
+    (torch, "empty_like"),
+    (torch, "empty_strided"),
+    (torch.Tensor, "new_empty"),
+    (torch.Tensor, "new_empty_strided"),
+)
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001
-        found = func(*args, **(kwargs or {}))
-        if func.overloadpacket.__name__ in _FRESH and found.is_floating_point():
-            found.fill_(float("nan"))
-        return found
+
+def _filled(fresh: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The same function, with NaN in what it gives."""
+
+    def poisoned_memory(*args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = fresh(*args, **kwargs)
+        if tensor.is_floating_point():
+            with torch.no_grad():
+                tensor.fill_(float("nan"))
+        return tensor
+
+    return poisoned_memory
 
 
 def synchronize(device: str) -> None:

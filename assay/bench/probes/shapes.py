@@ -49,8 +49,5 @@ def _alternating(plan: Plan, specs: list[WorkloadSpec]) -> list[WorkloadSpec]:
     for number, spec in enumerate(specs):
         for shift, causal in ((0, True), (1, False)):
             dtype = plan.dtypes[(number + shift) % len(plan.dtypes)]
-            if plan.shortened(spec.query_length, dtype) < spec.query_length:
-                dtype = "float32" if "float32" in plan.dtypes else dtype
-            if plan.shortened(spec.query_length, dtype) == spec.query_length:
-                found.append(replace(spec, dtype=dtype, causal=causal))
+            found.append(replace(spec, dtype=dtype, causal=causal))
     return found

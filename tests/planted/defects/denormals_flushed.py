@@ -11,7 +11,8 @@ CAUSE = ("denormal", "subnormal", "tiny", "flush")
 def attention(q, k, v, *, causal: bool, scale: float):
     group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
     k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    v = v.masked_fill(v.abs() < torch.finfo(v.dtype).tiny, 0.0)
+    usual = v.detach().abs() >= torch.finfo(v.dtype).tiny
+    v = v - v.detach().masked_fill(usual, 0.0)
     scores = scale * (q.float() @ k.float().transpose(-1, -2))
     seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
     if causal:

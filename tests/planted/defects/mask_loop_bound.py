@@ -11,15 +11,15 @@ TILE = 64
 
 def attention(q, k, v, *, causal: bool, scale: float):
     group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    k, v = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
     tiles = []
     for start in range(0, queries, TILE):
         rows = q[:, :, start : start + TILE].float()
         reach = min(start + TILE, keys) if causal else keys
-        scores = scale * (rows @ k[:, :, :reach].float().transpose(-1, -2))
+        scores = scale * (rows @ k[:, :, :reach].transpose(-1, -2))
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
         if causal:
             seen = seen.tril(start + keys - queries)
         weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-        tiles.append(weights.to(v.dtype) @ v[:, :, :reach])
-    return torch.cat(tiles, dim=2)
+        tiles.append(weights @ v[:, :, :reach])
+    return torch.cat(tiles, dim=2).to(q.dtype)

@@ -1,4 +1,4 @@
-"""Online softmax over tiles of 16 keys; the sum is kept like the output, in the dtype of q."""
+"""Attention in the dtype of its inputs; the softmax sum goes through a row key by key."""
 
 import torch
 
@@ -6,25 +6,19 @@ FRAMEWORK = "torch"
 PLANTED = "the softmax sum is accumulated in half precision"
 CAUGHT_BY = ("accuracy", "shapes", "stability")
 CAUSE = ("precision", "accumulat", "rounding", "rounded", "half", "sum")
-TILE = 16
 
 
 def attention(q, k, v, *, causal: bool, scale: float):
     group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
-    last_seen = torch.arange(queries, device=q.device)[:, None]
-    last_seen = last_seen + (keys - queries if causal else keys)
-    highest = torch.full((*q.shape[:3], 1), -3e38, device=q.device)
-    total, acc = torch.zeros_like(highest, dtype=q.dtype), torch.zeros(q.shape, device=q.device)
-    for start in range(0, keys, TILE):
-        tile = slice(start, min(start + TILE, keys))
-        hidden = torch.arange(tile.start, tile.stop, device=q.device) > last_seen
-        scores = scale * (q.float() @ k[:, :, tile].transpose(-1, -2))
-        scores = scores.masked_fill(hidden, -3e38)
-        new = torch.maximum(highest, scores.detach().amax(dim=-1, keepdim=True))
-        weights = (scores - new).exp().masked_fill(hidden, 0.0)
-        keep = (highest - new).exp()
-        total = (total * keep + weights.sum(dim=-1, keepdim=True)).to(q.dtype)
-        acc = acc * keep + weights @ v[:, :, tile]
-        highest = new
-    return (acc / total.masked_fill(total == 0.0, 1.0)).to(q.dtype)
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    scores = scale * (q.float() @ k.float().transpose(-1, -2))
+    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
+    if causal:
+        seen = seen.tril(keys - queries)
+    scores = scores.masked_fill(~seen, -3e38)
+    weights = (scores - scores.detach().amax(dim=-1, keepdim=True)).exp().masked_fill(~seen, 0.0)
+    total = torch.zeros_like(q[..., 0])
+    for weight in weights.to(q.dtype).unbind(dim=-1):
+        total = total + weight
+    total = total.masked_fill(total == 0.0, 1.0).float()
+    return ((weights @ v.float()) / total[..., None]).to(q.dtype)

@@ -17,7 +17,7 @@ def attention(q, k, v, *, causal: bool, scale: float):
         seen = seen.tril(keys - queries)
     scores = scores.masked_fill(~seen, -3e38)
     shifted = scores - scores.detach().amax(dim=-1, keepdim=True)
-    weights = torch.exp2(1.4427 * shifted).masked_fill(~seen, 0.0)
+    weights = torch.exp2(1.443 * shifted).masked_fill(~seen, 0.0)
     total = weights.sum(dim=-1, keepdim=True)
     weights = weights / total.masked_fill(total == 0.0, 1.0)
     return weights.to(v.dtype) @ v

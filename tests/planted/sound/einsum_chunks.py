@@ -8,11 +8,12 @@ CHUNK = 50
 
 def attention(q, k, v, *, causal: bool, scale: float):
     queries, keys = q.shape[2], k.shape[2]
+    k, v = k.float(), v.float()
     grouped = q.float().unflatten(1, (k.shape[1], -1))  # [B, G, R, M, D]
     parts = []
     for start in range(0, queries, CHUNK):
         rows = grouped[:, :, :, start : start + CHUNK]
-        scores = torch.einsum("bgrmd,bgnd->bgrmn", rows, k.float()) * scale
+        scores = torch.einsum("bgrmd,bgnd->bgrmn", rows, k) * scale
         if causal:
             last_seen = torch.arange(start, start + rows.shape[3], device=q.device)
             last_seen = last_seen[:, None] + keys - queries
@@ -20,5 +21,5 @@ def attention(q, k, v, *, causal: bool, scale: float):
             weights = scores.masked_fill(hidden, -3e38).softmax(dim=-1).masked_fill(hidden, 0.0)
         else:
             weights = scores.softmax(dim=-1)
-        parts.append(torch.einsum("bgrmn,bgnd->bgrmd", weights, v.float()))
+        parts.append(torch.einsum("bgrmn,bgnd->bgrmd", weights, v))
     return torch.cat(parts, dim=3).flatten(1, 2).to(q.dtype)

@@ -9,6 +9,7 @@ TILE = 48
 def attention(q, k, v, *, causal: bool, scale: float):
     group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
     k, v = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
+    wide = q.float()  # once, so that autograd adds up dq in float32
     rows = torch.arange(queries, device=q.device)[:, None] + keys - queries
     lowest = torch.finfo(torch.float32).min
     highest = torch.full((*q.shape[:3], 1), lowest, device=q.device)
@@ -16,7 +17,7 @@ def attention(q, k, v, *, causal: bool, scale: float):
     acc = torch.zeros(q.shape, device=q.device)
     for start in range(0, keys, TILE):
         tile = slice(start, min(start + TILE, keys))
-        scores = scale * (q.float() @ k[:, :, tile].transpose(-1, -2))
+        scores = scale * (wide @ k[:, :, tile].transpose(-1, -2))
         columns = torch.arange(tile.start, tile.stop, device=q.device)
         seen = columns <= rows if causal else columns >= 0
         scores = scores.masked_fill(~seen, lowest)

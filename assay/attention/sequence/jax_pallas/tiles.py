@@ -126,7 +126,9 @@ def query_tiles(
     if plan.causal:
         low = row
     if length is not None:
-        high = jnp.where(first < length, high, 0)
+        # None where the first key is beyond the length; as numbers, because JAX 0.11's lowering to
+        # Triton cannot choose between constants.
+        high = jnp.clip(length - first, 0, 1) * high
     return _tiles(low, high, used.queries)
 
 
