@@ -1,0 +1,80 @@
+"""FlashAttention-2 in Triton, forward and backward, with lengths, windows and packed sequences.
+
+The configuration of each kernel comes from a table (configs.py); `config` pins one by name. Without
+a GPU the kernels run in Triton's interpreter, which is slow and for correctness only.
+"""
+
+import os
+
+import torch
+
+# Triton decides when a kernel is defined whether it is compiled or interpreted, so this has to be
+# said before the kernels are imported. TRITON_INTERPRET=0 keeps them for compiling ahead of time.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+from assay.attention.sequence.flash2_triton.arguments import check, unsupported
+from assay.attention.sequence.flash2_triton.operator import FlashAttention2, flash2
+from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
+
+__all__ = ["FlashAttention2", "attention", "supports"]
+
+FRAMEWORK = "torch"
+REQUIRES = ("triton",)
+ACCEPTS = ("lse", "lengths", "window", "cu_seqlens")
+CONFIGS = (
+    "forward_m128_n128_w8_s3",
+    "forward_m128_n128_w8_s2",
+    "forward_m128_n64_w8_s2",
+    "forward_m128_n64_w4_s3",
+    "forward_m64_n64_w4_s3",
+    "forward_m64_n32_w4_s2",
+    "forward_m32_n32_w8_s2",
+    "forward_m32_n16_w8_s2",
+    "dkdv_m64_n128_w8_s3",
+    "dkdv_m64_n128_w8_s2",
+    "dkdv_m32_n128_w8_s3",
+    "dkdv_m64_n64_w8_s2",
+    "dkdv_m64_n64_w4_s3",
+    "dkdv_m32_n64_w8_s2",
+    "dkdv_m32_n32_w8_s2",
+    "dkdv_m16_n32_w8_s2",
+    "dq_m128_n64_w8_s3",
+    "dq_m128_n64_w8_s2",
+    "dq_m128_n32_w8_s2",
+    "dq_m64_n64_w8_s2",
+    "dq_m64_n64_w4_s3",
+    "dq_m64_n32_w4_s2",
+    "dq_m32_n32_w8_s2",
+    "dq_m32_n16_w8_s2",
+)
+
+
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    causal: bool,
+    scale: float,
+    lse: bool = False,
+    lengths: torch.Tensor | None = None,
+    window: int | None = None,
+    cu_seqlens: tuple[torch.Tensor, torch.Tensor] | None = None,
+    config: str | None = None,
+) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D], or (output, normaliser [B, H, M]).
+
+    Differentiable in q, k and v, also through the normaliser. `config` pins one kernel's
+    configuration, the other kernels keep their own choice.
+    """
+    cu_q, cu_k = cu_seqlens if cu_seqlens is not None else (None, None)
+    check(q, k, v, scale=scale, lengths=lengths, window=window, cu_q=cu_q, cu_k=cu_k)
+    out, normaliser = flash2(q, k, v, causal, scale, window, lengths, cu_q, cu_k, config)
+    return (out, normaliser) if lse else out
+
+
+def supports(spec: WorkloadSpec, host: Host) -> str | None:
+    """Why this workload cannot run on this host; None if it can."""
+    return unsupported(spec, host)

@@ -1,0 +1,37 @@
+"""Every configuration compiles for real targets, without a GPU, and fits what they have."""
+
+import subprocess
+import sys
+
+import pytest
+from new_process import ROOT, environment
+
+pytest.importorskip("torch")
+pytest.importorskip("triton")
+
+from assay.attention.sequence.flash2_triton import CONFIGS
+
+MODULE = "assay.attention.sequence.flash2_triton.compile_ahead"
+
+
+def compiled(*options: str) -> str:
+    command = [sys.executable, "-m", MODULE, *options]
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_every_configuration_compiles_for_an_h200():
+    told = compiled("--target", "sm_90", "--quick")
+    assert all(f"\n{name} " in told for name in CONFIGS)
+    assert "None" not in told  # registers, spills and shared memory are all known
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942", "gfx1100"])
+def test_everything_compiles(target):
+    told = compiled("--target", target)
+    assert "\nforward_" in told and "\ndkdv_" in told and "\ndq_" in told
