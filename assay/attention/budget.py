@@ -10,9 +10,11 @@ less than the rounding that no implementation can avoid:
   cancel): n roundings, each as likely up as down, wander that far. n counts the keys, because every
   probability carries its row's normaliser, and for dk and dv also the query rows;
 - the rounding of a score, which is a relative error of its probability, at the largest score of the
-  row: sqrt(head_dim) units of float32, in which head_dim products are added up; and in half
+  row: 1.5 sqrt(head_dim) units of float32, in which head_dim products are added up; and in half
   precision, in which plain code holds scores, two units of the dtype, on terms added in quadrature,
   because each score is rounded by itself;
+- the same units of float32 for dP = dO Vᵀ and the row sum of O dO, whose difference may be zero, at
+  the size of their products;
 - a few units of float32 for exp, which hardware approximates;
 - the smallest normal number of float32, below which hardware may flush to zero.
 """
@@ -71,7 +73,7 @@ def allowances(
     terms = {"out": keys, "dq": keys, "dk": gathered, "dv": gathered}
     roundings = 1 + (group / 2 if group > 1 else 0)
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}
-    score_units = np.sqrt(q.shape[3]) + SCORE_UNITS
+    score_units = 1.5 * np.sqrt(q.shape[3]) + SCORE_UNITS
     allowed = {}
     for name in TENSORS:
         size = sizes.summed[name].max(axis=-1, keepdims=True)
@@ -79,6 +81,8 @@ def allowances(
         floor = units[name] * ulp(row + sizes.quadrature[name], dtype)
         floor += (np.sqrt(terms[name]) + EXP_UNITS) * ulp(size, "float32")
         floor += score_units * ulp(sizes.score[name], "float32") * size
+        if name in sizes.products:
+            floor += score_units * ulp(sizes.products[name], "float32")
         floor += _half_scores(sizes, name, dtype) + 2.0 ** _SMALLEST_EXPONENT["float32"]
         allowed[name] = _allowance(getattr(baseline, name) - getattr(reference, name), floor)
     lse = np.where(np.isfinite(reference.lse), np.abs(reference.lse), 0.0)[..., None]
@@ -110,10 +114,11 @@ def ulp(values: np.ndarray | float, dtype: str) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class _Sizes:
-    """How large the terms behind each tensor are: added up, and in quadrature for each row; and the
-    largest score behind each row."""
+    """How large the terms behind each tensor are: added up, and in quadrature, for each row; and
+    the largest score behind each row."""
 
     summed: dict[str, np.ndarray]
+    products: dict[str, np.ndarray]  # of dq and dk: with the products behind dP and delta
     quadrature: dict[str, np.ndarray]
     score: dict[str, np.ndarray]
 
@@ -160,6 +165,13 @@ def _term_sizes(
 
     others = [np.abs(array) for array in (values, keys, q, grad)]
     summed = added(probabilities, grad_s, *others)
+    size_v, size_k, size_q, size_grad = others
+    of_row = (size_grad * np.abs(reference.out)).sum(axis=-1, keepdims=True)
+    parts = scale * probabilities * (size_grad @ size_v.swapaxes(-1, -2) + of_row)
+    products = {
+        "dq": (parts @ size_k).max(axis=-1, keepdims=True),
+        "dk": gathered(parts.swapaxes(-1, -2) @ size_q).max(axis=-1, keepdims=True),
+    }
     squares = added(probabilities**2, grad_s**2, *(array**2 for array in others))
     squares["lse"] = (probabilities**2).sum(axis=-1, keepdims=True)
     quadrature = {
@@ -170,4 +182,4 @@ def _term_sizes(
     batch, heads, length, _ = by_key.shape
     by_key = by_key.reshape(batch, heads // group, group, length, 1).max(axis=2)
     score = {"out": by_query, "lse": by_query, "dq": by_query, "dk": by_key, "dv": by_key}
-    return _Sizes(summed=summed, quadrature=quadrature, score=score)
+    return _Sizes(summed=summed, products=products, quadrature=quadrature, score=score)

@@ -186,10 +186,18 @@ def _outcome(
 
 
 def out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out, the machine's or a device's."""
+    return isinstance(error, MemoryError) or _says("out_of_memory", error)
+
+
+def device_lost(error: Exception) -> bool:
+    """Whether a device can no longer be used from this process."""
+    return _says("device_lost", error)
+
+
+def _says(question: str, error: Exception) -> bool:
     """Asks every framework that is loaded; one that is not cannot have raised it."""
-    if isinstance(error, MemoryError):
-        return True
     loaded = (name for name in plugins.listing("frameworks") if name in sys.modules)
     return any(
-        plugins.load(plugins.find("frameworks", name)).out_of_memory(error) for name in loaded
+        getattr(plugins.load(plugins.find("frameworks", name)), question)(error) for name in loaded
     )

@@ -17,7 +17,7 @@ from assay.bench import judge
 from assay.bench.call import Call, Unsupported, bind_loaded
 from assay.bench.cases import Plan, in_order, size
 from assay.bench.diagnosis.explain import likely_cause
-from assay.bench.loop import Begin, out_of_memory
+from assay.bench.loop import Begin, device_lost, out_of_memory
 from assay.bench.shrink import shrink
 from assay.host import Host
 from assay.records.schema import Measurement, Status
@@ -97,6 +97,8 @@ def _trial(bench: Bench, probe: ModuleType, spec: WorkloadSpec) -> Trial:
     except judge.WrongForm as wrong:
         return Trial(spec=spec, status="failed", share=None, reason=str(wrong))
     except Exception as error:
+        if device_lost(error):
+            raise  # nothing works in this process any more; a new one goes on with the others
         traceback.print_exception(error, file=sys.stderr)
         status: Status = "oom" if out_of_memory(error) else "failed"
         reason = f"raises {type(error).__name__}: {_first_line(error)}"

@@ -1,5 +1,6 @@
 """How a cell with probes is run, in the cell's own process."""
 
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
     """Hold the cell's one subject against its probes on the cases that they make."""
     (subject,) = cell.subjects
     folders, options = cell.plugin_folders, cell.options
+    _repeatable_xla()
     yield loop.Begin(subject)
     try:
         implementation = contract.load(subject, folders)
@@ -65,3 +67,12 @@ def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
         fresh=lambda: contract.load(subject, folders),
     )
     yield from suite.run(bench, probes, plan, budget_s=options["budget_s"])
+
+
+def _repeatable_xla() -> None:
+    """XLA tunes its matrix products anew in each process, and the winner decides the order of
+    summation. Where bits are compared across processes it must not; where speed is measured, it may.
+    """
+    given = os.environ.get("XLA_FLAGS", "")
+    if "xla_gpu_deterministic_ops" not in given:
+        os.environ["XLA_FLAGS"] = f"{given} --xla_gpu_deterministic_ops=true".strip()

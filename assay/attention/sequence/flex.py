@@ -67,9 +67,14 @@ def _compiled(
 
     block_mask = _block_mask(q_shape[2], k_shape[2], device, causal, window)
     grouped = q_shape[1] != k_shape[1]
+    # For few queries torch 2.11 would take its decoding kernel, which has no configuration for some
+    # shapes in float32 and then fails to compile.
+    options = {"FORCE_USE_FLEX_ATTENTION": True} if device.type == "cuda" else None
 
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return flex_attention(q, k, v, block_mask=block_mask, scale=scale, enable_gqa=grouped)
+        return flex_attention(
+            q, k, v, block_mask=block_mask, scale=scale, enable_gqa=grouped, kernel_options=options
+        )
 
     return torch.compile(_with_own_code(call), fullgraph=True, dynamic=False)
 

@@ -95,7 +95,7 @@ def _column(tensor: str, values: np.ndarray) -> np.ndarray:
 def _said(failures: Sequence[Failure], passed: Sequence[Workload]) -> str | None:
     """The first explanation that fits all failures examined and is not refuted by what passed."""
     same = [f for f in failures if f.tensor == failures[-1].tensor]
-    for explain in (_blind, _not_finite):
+    for explain in (_blind, _not_finite, _hardly):
         if said := explain(same):
             return said
     if cause := _best_fit(same, passed, Failure.share):
@@ -140,6 +140,17 @@ def _not_finite(failures: Sequence[Failure]) -> str | None:
             f"scores are held in {worst.workload.spec.dtype} and overflow to inf"
         )
     return f"{name} is not finite: memory is read that was never written, or 0/0"
+
+
+def _hardly(failures: Sequence[Failure]) -> str | None:
+    """An error so small that suspects cannot be told from it."""
+    if max(failure.share(failure.right) for failure in failures) > _MATCH:
+        return None
+    worst = failures[-1]
+    return (
+        f"{worst.tensor} is right but for rounding, which is larger than the budget: sums, weights "
+        f"or an exponential in lower precision than float32"
+    )
 
 
 def _best_fit(

@@ -17,4 +17,5 @@ CONTRACT = (
     "synchronize",
     "empty_cache",
     "out_of_memory",
+    "device_lost",
 )

@@ -131,3 +131,8 @@ def out_of_memory(error: BaseException) -> bool:
     told = str(error)
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in told
     return exhausted and "shared memory" not in told.lower()
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether a CUDA error left the device unusable, such as an illegal memory access."""
+    return isinstance(error, jax.errors.JaxRuntimeError) and "CUDA_ERROR_ILLEGAL" in str(error)

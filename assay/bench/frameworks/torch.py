@@ -159,3 +159,8 @@ def empty_cache(device: str) -> None:
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error of this framework means that memory ran out."""
     return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether a CUDA error left the device unusable, such as an illegal memory access."""
+    return type(error).__name__ == "AcceleratorError"

@@ -120,3 +120,7 @@ class Problem:
         floor = (np.sqrt(self.head_dim) + 4) * ulp(max(size, 1.0), "float32")
         fair = max(2 * np.abs(plain[~blind] - expected[~blind]).max(), floor)
         assert error.max() <= fair, f"lse of {self}: {error.max() / fair:.2f} of its budget"
+
+
+# What the tests on a GPU start from.
+GPU = Problem(device="cuda", dtype="bfloat16", head_dim=64, scale=0.125)

@@ -12,9 +12,13 @@ from flash2_problem import Problem  # noqa: E402
 
 from assay.attention.sequence import flash2_triton  # noqa: E402
 
-pytestmark = pytest.mark.skipif(
-    torch.cuda.is_available(), reason="kernels are compiled here: see test_on_gpu.py"
-)
+pytestmark = [
+    pytest.mark.skipif(
+        torch.cuda.is_available(), reason="kernels are compiled here: see test_on_gpu.py"
+    ),
+    # Weights that a mask then sets to zero.
+    pytest.mark.filterwarnings("ignore:overflow encountered in exp2"),
+]
 
 
 @pytest.mark.parametrize("config", flash2_triton.CONFIGS)
@@ -101,8 +105,8 @@ def test_packed_sequences(dtype, causal, window):
 
 def test_many_short_packed_sequences_in_small_tiles():
     """The search for a tile's sequence, with many that have no rows."""
-    queries = np.cumsum([0, *([1, 0, 3, 2, 0, 0, 5, 17] * 2)])
-    keys = np.cumsum([0, *([2, 3, 0, 2, 1, 0, 9, 17] * 2)])
+    queries = np.cumsum([0, 1, 0, 3, 2, 0, 0, 5, 40, 1, 0])
+    keys = np.cumsum([0, 2, 3, 0, 2, 1, 0, 9, 40, 1, 3])
     problem = Problem(
         heads=1, queries=int(queries[-1]), keys=int(keys[-1]),
         starts=(tuple(queries.tolist()), tuple(keys.tolist())),
