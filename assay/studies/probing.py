@@ -71,8 +71,7 @@ def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
 
 def _repeatable_xla() -> None:
     """XLA tunes its matrix products anew in each process, and the winner decides the order of
-    summation. Where bits are compared across processes it must not; where speed is measured, it may.
-    """
+    summation. Where bits are compared it must not; where speed is measured it may."""
     given = os.environ.get("XLA_FLAGS", "")
     if "xla_gpu_deterministic_ops" not in given:
         os.environ["XLA_FLAGS"] = f"{given} --xla_gpu_deterministic_ops=true".strip()

@@ -77,18 +77,13 @@ def refusal(spec: WorkloadSpec, host: Host, *, backend: SDPBackend) -> str | Non
 def _readable_backwards(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, **how: Any
 ) -> torch.Tensor:
-    """The same, whose backward is given dO as dense as the output lies: cuDNN in torch 2.11 gives a
-    wrong dq where q is part of a larger tensor and dO is not."""
-    out = _seeing(q.contiguous() if _is_part(q) else q, k, v, **how)
+    """The same, whose backward is always given a contiguous dO: torch 2.11 keeps cuDNN's backward
+    graphs by shape without the strides of dO, so that a second dO of the same shape that lies
+    otherwise is misread."""
+    out = _seeing(q, k, v, **how)
     if out.requires_grad and out.is_cuda:
-        out.register_hook(lambda grad: grad.contiguous() if 0 in grad.stride() else grad)
+        out.register_hook(torch.Tensor.contiguous)
     return out
-
-
-def _is_part(tensor: torch.Tensor) -> bool:
-    """Whether there are gaps between the tensor's elements in GPU memory."""
-    span = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.is_cuda and span >= tensor.numel()
 
 
 def _seeing(
