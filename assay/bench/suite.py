@@ -31,6 +31,7 @@ _STATE = (
 )
 _ENOUGH = 12  # failing cases of a probe, from which to tell the cause
 _BROKEN = ("failed", "oom")
+_SHARED = 0.3  # of the time, for the first calls of a process among others
 _FEWEST = 3  # cases of a probe that are run even when its time is over,
 _GRACE = 0.5  # unless it is over by this share of the whole
 _DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")
@@ -65,13 +66,15 @@ class Trial:
 def run(
     bench: Bench, probes: Mapping[str, ModuleType], plan: Plan, *, budget_s: float
 ) -> Iterator[Begin | Measurement]:
-    """A verdict for each probe; `budget_s` is spread over them by the number of their cases."""
+    """A verdict for each probe, those with few cases first. `budget_s` is spread over them by the
+    number of their cases, but for a share that is there for whoever needs it first."""
     cases = {name: in_order(probe.cases(plan)) for name, probe in probes.items()}
     total, done, start = sum(map(len, cases.values())), 0, time.monotonic()
     passing: list[WorkloadSpec] = []
-    for name, probe in probes.items():
+    for name in sorted(probes, key=lambda name: len(cases[name])):
+        probe = probes[name]
         done += len(cases[name])
-        until = start + budget_s * done / max(1, total)
+        until = start + budget_s * (_SHARED + (1 - _SHARED) * done / max(1, total))
         if not cases[name]:
             continue  # it does not apply here
         trials: list[Trial] = []

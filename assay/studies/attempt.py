@@ -91,7 +91,7 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
                 stderr=stderr,
                 timeout_s=job.limits.timeout_s,
                 memory_bytes=job.limits.memory_bytes,
-                environment=_environment(),
+                environment=_environment(cell),
                 progress=result,
                 stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
             )
@@ -167,9 +167,15 @@ def _last_words(path: Path, start: int) -> str:
     return lines[-1] if lines else ""
 
 
-def _environment() -> dict[str, str]:
+def _environment(cell: Cell) -> dict[str, str]:
     """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
-    and XLA kept from taking all memory at once."""
+    and XLA kept from taking all memory at once.
+
+    Cases that probes make themselves are small: on them a second CPU thread mostly waits, and
+    waits busily where others use the machine too.
+    """
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
     added = {"PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    if _makes_cases(cell):
+        added |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     return {**os.environ, "PYTHONPATH": path, **added}
