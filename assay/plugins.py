@@ -192,8 +192,17 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         path=path,
         doc=ast.get_docstring(tree) or "",
         literals={**defaults, **_literals(tree)},
-        functions=frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef)),
+        functions=_functions(tree),
     )
+
+
+def _functions(tree: ast.Module) -> frozenset[str]:
+    """Names that a file gives to functions: `def name`, or `name = compiled(...)`."""
+    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found |= {node.targets[0].id} if not node.targets[0].id.isupper() else set()
+    return frozenset(found)
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:

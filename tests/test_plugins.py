@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay import plugins
+from assay.attention import contract
 from assay.errors import BadInput
 from assay.sources import content_digests
 
@@ -158,3 +159,12 @@ def test_two_packages_of_a_user_do_not_replace_each_other(tmp_path):
     modules = [plugins.load(there[name]) for name in ("first", "second")]
     assert [module.NAME for module in modules] == ["first", "second"]
     assert len({module.__name__ for module in modules}) == 2
+
+
+def test_a_function_may_be_made_by_assignment(tmp_path):
+    """`attention = torch.compile(plain)` is a function too; what is none is told so."""
+    (tmp_path / "made.py").write_text("from functools import partial\nattention = partial(print)\n")
+    assert plugins.check(plugins.find("sequence", "made", [tmp_path])).name == "made"
+    (tmp_path / "number.py").write_text("attention = 7\n")
+    with pytest.raises(BadInput, match="attention is a int, wanted a function"):
+        contract.load("number", [tmp_path])

@@ -48,6 +48,9 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
     """The implementation called `name`, or in the file `name`; imports its framework."""
     plugin = plugins.find(KIND, name, folders)
     module = plugins.load(plugin)
+    if not callable(module.attention):
+        kind = type(module.attention).__name__
+        raise BadInput(f"{plugin.path}: attention is a {kind}, wanted a function")
     optional = {
         key: getattr(module, key) for key in ("supports", "prepare") if hasattr(module, key)
     }
