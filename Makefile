@@ -63,6 +63,10 @@ savedefconfig: $(VENV)/.study .config
 report: $(VENV)/.study
 	@$(ASSAY) report
 
+# One thread for each of the two workers: more would wait for each other.
+test test-full: export OMP_NUM_THREADS = 1
+test test-full: export OPENBLAS_NUM_THREADS = 1
+
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 2
 

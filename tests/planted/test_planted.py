@@ -52,14 +52,26 @@ def assert_told(path: Path, failures: list[tuple[str, str, str]]) -> None:
     assert failures, f"{planted['PLANTED']}: not caught"
     seen = {probe for probe, _, _ in failures}
     assert seen & set(planted["CAUGHT_BY"]), f"caught by {seen} only"
-    told = "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
-    assert any(word.lower() in told.lower() for word in words(path)), told
+    assert is_explained(path, failures), told(failures)
+
+
+def told(failures: list[tuple[str, str, str]]) -> str:
+    return "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
+
+
+def is_explained(path: Path, failures: list[tuple[str, str, str]]) -> bool:
+    return any(word.lower() in told(failures).lower() for word in words(path))
 
 
 @pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
 def test_a_planted_defect_is_caught_and_explained(path):
-    verdict = assay.check(str(path), probes=literals(path)["CAUGHT_BY"], cases=60, budget_s=20)
-    assert_told(path, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
+    failures = []
+    for probe in literals(path)["CAUGHT_BY"]:
+        verdict = assay.check(str(path), probes=[probe], cases=60, budget_s=20)
+        failures += [(m.metric, m.reason, m.cause or "") for m in verdict.failures]
+        if is_explained(path, failures):
+            break
+    assert_told(path, failures)
 
 
 @pytest.mark.parametrize("path", JAX, ids=lambda path: path.stem)
