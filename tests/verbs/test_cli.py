@@ -332,3 +332,21 @@ def test_a_stage_whose_cells_are_none_is_named(tmp_path):
     )
     done = assay("study", "plan", "--plugins", "mine", "--set", "STAGES=odd", cwd=tmp_path)
     assert done.returncode == 2 and "something else than Cell" in done.stderr
+
+
+def test_check_chooses_by_framework(tmp_path):
+    plan = assay("check", "--framework", "triton", "--dry-run", "--json", cwd=tmp_path)
+    assert [json.loads(line)["subjects"] for line in plan.stdout.splitlines()] == ["flash2_triton"]
+    unknown = assay("check", "--framework", "tinygrad", "--dry-run", cwd=tmp_path)
+    assert unknown.returncode == 2 and "wanted one of" in unknown.stderr
+    both = assay("check", "eager", "--framework", "jax", "--dry-run", cwd=tmp_path)
+    assert both.returncode == 2 and "eager is already chosen" in both.stderr
+
+
+def test_a_quick_check_gives_a_verdict_for_each_probe(tmp_path):
+    done = assay("check", "eager", "--quick", "--device", "cpu", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    verdicts = {r["metric"]: r for r in records if r.get("subject") == "eager"}
+    assert {"accuracy", "gradients", "causality", "determinism", "purity"} <= set(verdicts)
+    assert all(r.get("status", "ok") == "ok" and r["samples"] for r in verdicts.values())
