@@ -4,8 +4,9 @@ Its largest and its mean error may be twice those of the plain low-precision bas
 less than the rounding that no implementation can avoid:
 
 - one unit in the last place of the output dtype at the row's largest value, and at the size of its
-  terms in quadrature, each of which may be rounded by itself; half a unit more for each query head
-  whose gradient is rounded before a kv head adds it to the others;
+  terms in quadrature, each of which may be rounded by itself; for dk and dv another unit, for a
+  partial sum that is rounded on the way, and half a unit for each query head whose gradient is
+  rounded before a kv head adds it to the others;
 - sqrt(n) units of float32, in which sums accumulate, at the sum of the terms' sizes (they may
   cancel): n roundings, each as likely up as down, wander that far. n counts the keys, because every
   probability carries its row's normaliser, and for dk and dv also the query rows;
@@ -71,7 +72,7 @@ def allowances(
     sizes = _term_sizes(reference, q, k, v, grad_out, seen=seen, scale=scale)
     keys, gathered = k.shape[2], k.shape[2] + group * q.shape[2]
     terms = {"out": keys, "dq": keys, "dk": gathered, "dv": gathered}
-    roundings = 1 + (group / 2 if group > 1 else 0)
+    roundings = 2 + (group / 2 if group > 1 else 0)
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}
     score_units = 1.5 * np.sqrt(q.shape[3]) + SCORE_UNITS
     allowed = {}

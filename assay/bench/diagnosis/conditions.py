@@ -49,6 +49,8 @@ def _conditions() -> Iterator[Condition]:
     for dtype in DTYPES:
         yield f"in {dtype}", lambda s, d=dtype: s.dtype == d
     yield "where head_dim is not a power of two", lambda s: s.head_dim & (s.head_dim - 1) > 0
+    for size in (16, 32, 64):
+        yield f"where head_dim is not a multiple of {size}", lambda s, n=size: s.head_dim % n > 0
     yield from _of_lengths()
     for dim in (32, 64, 128):
         yield f"where head_dim > {dim}", lambda s, d=dim: s.head_dim > d

@@ -71,6 +71,10 @@ def options_misread(w: Workload) -> dict[str, np.ndarray]:
         found["the mask is inverted: True is taken to hide"] = (
             visible(*shape, **limits)[None, None] & ~w.mask
         )
+    if w.lengths is not None:
+        found["the length of the longest batch row is used for all rows"] = visible(
+            *shape, **limits
+        )[None, None] & (columns < w.lengths.max())
     if w.lengths is not None and spec.causal:
         last = w.lengths[:, None, None, None] - shape[0]
         inside = columns < w.lengths[:, None, None, None]

@@ -27,7 +27,8 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
         for option in _ASKED[name]:
             for spec in plan.random(2 if plan.quick else 6, f"options/{option}"):
                 if spec.query_length * spec.key_length < 100_000:
-                    found.append(replace(spec, **option))
+                    rows = 2 if name == "lengths" and spec.batch == 1 else spec.batch
+                    found.append(replace(spec, **{"batch": rows, **option}))
     if {"lengths", "window"} <= plan.accepts:
         both = {"padded": True, "window": 20}
         found += [replace(spec, **both) for spec in plan.random(2, "options/both")]

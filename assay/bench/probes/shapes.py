@@ -20,7 +20,7 @@ HEAD_DIMS = (8, 16, 24, 32, 40, 64, 80, 96, 128, 160, 192, 256)
 def cases(plan: Plan) -> list[WorkloadSpec]:
     """Each axis swept by itself, masks and dtypes alternating."""
     if plan.quick:
-        return _alternating(plan, [*_lengths(plan, (1, 63, 65, 113), UNEQUAL[1:6:2])])
+        return _alternating(plan, [*_lengths(plan, (1, 63, 64, 65, 113), UNEQUAL[1:6:2])])
     lengths = _lengths(plan, (*LENGTHS, *LONG), (*UNEQUAL, *LONG_UNEQUAL))
     heads = [plan.spec(batch=2, heads=h, kv_heads=kv, length=33) for h, kv in (*HEADS, (16, 2))]
     dims = [plan.spec(head_dim=d, length=65, scale_percent=130) for d in HEAD_DIMS]
