@@ -34,8 +34,8 @@ class Call:
     inputs: tuple[Any, ...]
     grad_out: Any
     options: dict[str, Any]
-    # What the same call gives in another process, where there is one: a digest of the output.
-    elsewhere: Callable[[WorkloadSpec], str | None] | None = field(default=None, compare=False)
+    # What became of a case in another process (twin.Elsewhere), where there is one.
+    elsewhere: Callable[[WorkloadSpec], Any] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:

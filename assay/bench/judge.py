@@ -1,5 +1,6 @@
 """Holds what an implementation returned against the float64 reference and its budget."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -85,7 +86,8 @@ def wrong_form(tensor: str, array: Any, call: Call) -> str | None:
     if array is None and tensor != "out":
         return f"{tensor}: no gradient arrives; the output does not depend on this input"
     if not call.framework.is_array(array):
-        return f"{tensor} is a {type(array).__name__}, wanted an array of {_framework(call)}"
+        wanted = call.implementation.framework
+        return f"{tensor} is a {type(array).__name__}, wanted an array of {wanted}"
     shape, dtype = tuple(like.shape), call.framework.dtype_name(like)
     if tensor == "lse":
         spec = call.workload.spec
@@ -95,10 +97,6 @@ def wrong_form(tensor: str, array: Any, call: Call) -> str | None:
     if call.framework.dtype_name(array) != dtype:
         return f"{tensor} has dtype {call.framework.dtype_name(array)}, wanted {dtype}"
     return None
-
-
-def _framework(call: Call) -> str:
-    return call.implementation.framework
 
 
 def output(call: Call) -> Any:
@@ -117,6 +115,11 @@ def values(call: Call) -> np.ndarray:
 def bits(call: Call) -> bytes:
     """The output's very bytes; raises WrongForm."""
     return call.framework.bits(output(call))
+
+
+def digest(call: Call) -> str:
+    """What identifies the bits of the output; raises WrongForm."""
+    return hashlib.blake2b(bits(call), digest_size=16).hexdigest()
 
 
 def compare(tensor: str, array: Any, call: Call, wanted: Expected | None = None) -> Comparison:

@@ -1,28 +1,40 @@
 """The same calls in another process: `python -m assay.bench.twin REQUEST`.
 
-It prints, as JSON, a digest of the output's bits for each workload. It runs beside the process that
-asked for it, on the cases in reverse order, so that nothing but the inputs is the same.
+It prints, as JSON, a digest of the output's bits for each workload, or why there is none. It runs
+beside the process that asked for it, on the cases in reverse order, so that nothing but the inputs
+is the same.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from assay import host
-from assay.bench.call import bind
+from assay.bench import judge
+from assay.bench.call import Unsupported, bind
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import make
 
 _PATIENCE_S = 120.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Elsewhere:
+    """What became of a case in the other process: a digest of its output, or an error."""
+
+    digest: str | None = None
+    error: str | None = None
+
+
 def start(
     name: str, specs: Sequence[WorkloadSpec], *, device: str, folders: Sequence[Path]
-) -> Callable[[WorkloadSpec], str | None]:
-    """Start the other process; the function that comes back waits for it and gives its digests,
-    None for a case that did not run there."""
+) -> Callable[[WorkloadSpec], Elsewhere | None]:
+    """Start the other process; the function that comes back waits for it and says what became of a
+    case, None where it was not run there in time."""
     request = {
         "name": name,
         "specs": [spec.as_dict() for spec in specs],
@@ -34,9 +46,9 @@ def start(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )
-    found: dict[str, str] = {}
+    found: dict[str, Elsewhere] = {}
 
-    def digest_of(spec: WorkloadSpec) -> str | None:
+    def of(spec: WorkloadSpec) -> Elsewhere | None:
         if process.stdout and not process.stdout.closed:
             try:
                 output, _ = process.communicate(timeout=_PATIENCE_S)
@@ -44,16 +56,18 @@ def start(
                 process.kill()
                 output, _ = process.communicate()
             for line in output.splitlines():
-                found.update(json.loads(line))
+                case = json.loads(line)
+                name = case.pop("name")
+                found[name] = Elsewhere(**case)
         return found.get(spec.name)
 
-    return digest_of
+    return of
 
 
 def main(request: str) -> None:
-    """Print a digest for each case that can be run."""
-    from assay.bench.probes.determinism import digest
-
+    """Say what becomes of each case; whatever else is printed goes to stderr."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
     asked = json.loads(request)
     here = host.inspect()
     folders = [Path(folder) for folder in asked["folders"]]
@@ -63,9 +77,12 @@ def main(request: str) -> None:
             call = bind(
                 asked["name"], make(spec), host=here, device=asked["device"], folders=folders
             )
-            print(json.dumps({spec.name: digest(call)}), flush=True)
-        except Exception as error:  # the first process meets it too, and tells
-            print(f"{spec.name}: {type(error).__name__}: {error}", file=sys.stderr)
+            told = {"digest": judge.digest(call)}
+        except Unsupported:
+            continue  # the first process is refused it too, and tells
+        except Exception as error:
+            told = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"name": spec.name, **told}), file=answers)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """The same inputs give the same bits: call after call, in another process, and backwards too."""
 
-import hashlib
-
 from assay.bench import judge
 from assay.bench.call import INPUTS, Call
 from assay.bench.cases import Plan
@@ -35,13 +33,8 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     return found
 
 
-def digest(call: Call) -> str:
-    """What identifies the bits of the output."""
-    return hashlib.blake2b(judge.bits(call), digest_size=16).hexdigest()
-
-
 def _forward(call: Call) -> Measurement:
-    if len({digest(call) for _ in range(_REPEATS)}) > 1:
+    if len({judge.digest(call) for _ in range(_REPEATS)}) > 1:
         text = f"{_REPEATS} calls on the same inputs give outputs that differ in their bits"
         cause = "the order of summation changes from call to call: atomics, or a random order"
         return judge.failed("determinism", text, cause)
@@ -52,7 +45,10 @@ def _elsewhere(call: Call, spec: WorkloadSpec) -> Measurement:
     there = call.elsewhere(spec) if call.elsewhere else None
     if there is None:
         return judge.unsupported("determinism", "there is no other process to compare with")
-    if there != digest(call):
+    if there.error:
+        text = f"in another process the same call raises {there.error}"
+        return judge.failed("determinism", text, "it works in the first process only")
+    if there.digest != judge.digest(call):
         text = "another process gives an output for the same inputs that differs in its bits"
         cause = "the result depends on the process: a hash, its number, its environment or the time"
         return judge.failed("determinism", text, cause)
