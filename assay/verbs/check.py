@@ -2,12 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish
+
+if TYPE_CHECKING:
+    from assay.studies.study import Study
 
 EXAMPLE = "Example: assay check my_attention.py --quick"
 DTYPES = "float32,float16,bfloat16"
@@ -66,7 +69,20 @@ def check(
         plugins=plugins,
         flags=[f"STAGES={stage}", *(() if config else (f"DTYPES={DTYPES}",)), *settings],
     )
+    _refuse_no_probe(study)
     finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run))
+
+
+def _refuse_no_probe(study: "Study") -> None:
+    """A check that checks nothing must not hold."""
+    from assay import plugins
+    from assay.errors import BadInput
+
+    there = plugins.listing("probes", study.plugin_folders)
+    known = [name for name, probe in there.items() if probe.literals["STAGE"] == "check"]
+    if not set(known) & set(study.probes):
+        asked = ", ".join(study.probes)
+        raise BadInput(f"{asked} says nothing of correctness; wanted some of {', '.join(known)}")
 
 
 def _chosen(names: list[str], framework: str | None, folders: Sequence[Path]) -> str | None:

@@ -2,36 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from new_process import environment
+from command_line import SMALL, assay
 
 ROOT = Path(__file__).parent.parent.parent
-IDENTITY = (
-    '"""Returns q: wrong."""\n\n\ndef attention(q, k, v, *, causal, scale):\n'
-    "    return q + 0 * (k.sum() + v.sum())\n"
-)
-SMALL = ["--workload", "b1_h2_s17_d16"]
-
-
-def assay(*arguments, cwd, hide=(), **options):
-    """Run the command line; packages in `hide` are as if they were not installed."""
-    surroundings = environment()
-    if hide:
-        lines = [f"sys.modules[{name!r}] = None" for name in hide]
-        folder = cwd / "hidden"
-        folder.mkdir(exist_ok=True)
-        (folder / "sitecustomize.py").write_text("\n".join(["import sys", *lines]) + "\n")
-        surroundings = environment(folder)
-    done = subprocess.run(
-        [sys.executable, "-m", "assay", *map(str, arguments)],
-        cwd=cwd, env=surroundings, capture_output=True, text=True, timeout=240, **options,
-    )  # fmt: skip
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -105,40 +81,6 @@ def test_results_where_a_file_is_in_the_way(tmp_path):
     done = assay("check", "eager", *SMALL, cwd=tmp_path)
     assert done.returncode == 2 and "cannot write" in done.stderr
     assert (tmp_path / "results").read_text() == "not a folder"
-
-
-def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
-    (tmp_path / "mine.py").write_text(IDENTITY)
-    done = assay("bench", "mine.py", "--vs", "eager", *SMALL, "--json", cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    refused = [r for r in records if r.get("subject") == "mine" and r.get("status") == "refused"]
-    assert refused and "not timed: it fails" in refused[0]["reason"]
-    timed = {r["subject"] for r in records if r["metric"] == "latency_ms"}
-    assert timed == {"eager"}
-
-
-def test_a_file_that_fails_on_import_exits_2_and_the_others_go_on(tmp_path):
-    (tmp_path / "broken.py").write_text(IDENTITY + "\nimport a_package_that_is_not_there\n")
-    done = assay("check", "broken.py", "eager", *SMALL, "--json", cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    assert any(
-        r.get("subject") == "eager" and r["metric"] == "error_over_budget_out" for r in records
-    )
-
-
-def test_a_missing_package_exits_3_and_is_named(tmp_path):
-    (tmp_path / "mine.py").write_text("REQUIRES = ('flash_attention_9',)\n" + IDENTITY)
-    done = assay("check", "mine.py", *SMALL, cwd=tmp_path)
-    assert done.returncode == 3
-    assert "flash_attention_9" in done.stdout + done.stderr
-
-
-def test_a_device_that_is_not_there_exits_3(tmp_path):
-    done = assay("check", "eager", "--device", "cuda:63", *SMALL, cwd=tmp_path)
-    assert done.returncode == 3
-    assert "no device cuda:63" in done.stdout + done.stderr
 
 
 MINIMAL = (
@@ -263,15 +205,6 @@ def test_doctor_as_json(tmp_path):
     assert found["devices"][0]["kind"] == "cpu" and found["fingerprint"]
 
 
-def test_a_check_that_runs_out_of_memory_does_not_hold(tmp_path):
-    (tmp_path / "greedy.py").write_text(
-        '"""Too much."""\nimport torch\n\n\ndef attention(q, k, v, *, causal, scale):\n'
-        "    return torch.empty(1 << 50)\n"
-    )
-    done = assay("check", "greedy.py", *SMALL, cwd=tmp_path)
-    assert done.returncode == 1 and "oom" in done.stdout
-
-
 def test_plan_and_status_as_json(checked):
     plan = assay("study", "plan", "--config", "quickstart", "--json", cwd=checked).stdout
     cells = [json.loads(line) for line in plan.splitlines()]
@@ -296,14 +229,6 @@ def test_make_starts_anew_where_an_old_run_cannot_be_read(tmp_path):
     assert first.returncode == again.returncode == 0, first.stderr + again.stderr
     assert "1 cells to do" in first.stderr and "0 cells to do, 1 kept" in again.stderr
     assert (old / "run.json").read_text() == '{"schema": 0}'
-
-
-def test_a_neighbour_that_cannot_be_parsed_is_the_files_failure(tmp_path):
-    """Planning follows imports; it must not stumble over what only the import should refuse."""
-    (tmp_path / "broken_neighbour.py").write_text("def (:\n")
-    (tmp_path / "mine.py").write_text("import broken_neighbour\n" + IDENTITY)
-    done = assay("check", "mine.py", *SMALL, cwd=tmp_path)
-    assert done.returncode == 2 and "fails on import: SyntaxError" in done.stdout
 
 
 def test_a_stage_that_fails_to_say_its_cells_is_named(tmp_path):
@@ -332,21 +257,3 @@ def test_a_stage_whose_cells_are_none_is_named(tmp_path):
     )
     done = assay("study", "plan", "--plugins", "mine", "--set", "STAGES=odd", cwd=tmp_path)
     assert done.returncode == 2 and "something else than Cell" in done.stderr
-
-
-def test_check_chooses_by_framework(tmp_path):
-    plan = assay("check", "--framework", "triton", "--dry-run", "--json", cwd=tmp_path)
-    assert [json.loads(line)["subjects"] for line in plan.stdout.splitlines()] == ["flash2_triton"]
-    unknown = assay("check", "--framework", "tinygrad", "--dry-run", cwd=tmp_path)
-    assert unknown.returncode == 2 and "wanted one of" in unknown.stderr
-    both = assay("check", "eager", "--framework", "jax", "--dry-run", cwd=tmp_path)
-    assert both.returncode == 2 and "eager is already chosen" in both.stderr
-
-
-def test_a_quick_check_gives_a_verdict_for_each_probe(tmp_path):
-    done = assay("check", "eager", "--quick", "--device", "cpu", "--json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    records = [json.loads(line) for line in done.stdout.splitlines()]
-    verdicts = {r["metric"]: r for r in records if r.get("subject") == "eager"}
-    assert {"accuracy", "gradients", "causality", "determinism", "purity"} <= set(verdicts)
-    assert all(r.get("status", "ok") == "ok" and r["samples"] for r in verdicts.values())

@@ -1,0 +1,106 @@
+"""`assay check` as a user meets it: what it says of files that are wrong, or cannot run."""
+
+import json
+
+from command_line import IDENTITY, SMALL, assay
+
+
+def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
+    (tmp_path / "mine.py").write_text(IDENTITY)
+    done = assay("bench", "mine.py", "--vs", "eager", *SMALL, "--json", cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    refused = [r for r in records if r.get("subject") == "mine" and r.get("status") == "refused"]
+    assert refused and "not timed: it fails" in refused[0]["reason"]
+    timed = {r["subject"] for r in records if r["metric"] == "latency_ms"}
+    assert timed == {"eager"}
+
+
+def test_a_file_that_fails_on_import_exits_2_and_the_others_go_on(tmp_path):
+    (tmp_path / "broken.py").write_text(IDENTITY + "\nimport a_package_that_is_not_there\n")
+    done = assay("check", "broken.py", "eager", *SMALL, "--json", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert any(
+        r.get("subject") == "eager" and r["metric"] == "error_over_budget_out" for r in records
+    )
+
+
+def test_a_missing_package_exits_3_and_is_named(tmp_path):
+    (tmp_path / "mine.py").write_text("REQUIRES = ('flash_attention_9',)\n" + IDENTITY)
+    done = assay("check", "mine.py", *SMALL, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "flash_attention_9" in done.stdout + done.stderr
+
+
+def test_a_device_that_is_not_there_exits_3(tmp_path):
+    done = assay("check", "eager", "--device", "cuda:63", *SMALL, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "no device cuda:63" in done.stdout + done.stderr
+
+
+def test_a_check_that_runs_out_of_memory_does_not_hold(tmp_path):
+    (tmp_path / "greedy.py").write_text(
+        '"""Too much."""\nimport torch\n\n\ndef attention(q, k, v, *, causal, scale):\n'
+        "    return torch.empty(1 << 50)\n"
+    )
+    done = assay("check", "greedy.py", *SMALL, cwd=tmp_path)
+    assert done.returncode == 1 and "oom" in done.stdout
+
+
+def test_a_neighbour_that_cannot_be_parsed_is_the_files_failure(tmp_path):
+    """Planning follows imports; it must not stumble over what only the import should refuse."""
+    (tmp_path / "broken_neighbour.py").write_text("def (:\n")
+    (tmp_path / "mine.py").write_text("import broken_neighbour\n" + IDENTITY)
+    done = assay("check", "mine.py", *SMALL, cwd=tmp_path)
+    assert done.returncode == 2 and "fails on import: SyntaxError" in done.stdout
+
+
+def test_check_chooses_by_framework(tmp_path):
+    plan = assay("check", "--framework", "triton", "--dry-run", "--json", cwd=tmp_path)
+    assert [json.loads(line)["subjects"] for line in plan.stdout.splitlines()] == ["flash2_triton"]
+    unknown = assay("check", "--framework", "tinygrad", "--dry-run", cwd=tmp_path)
+    assert unknown.returncode == 2 and "wanted one of" in unknown.stderr
+    both = assay("check", "eager", "--framework", "jax", "--dry-run", cwd=tmp_path)
+    assert both.returncode == 2 and "eager is already chosen" in both.stderr
+
+
+def test_a_quick_check_gives_a_verdict_for_each_probe(tmp_path):
+    done = assay("check", "eager", "--quick", "--device", "cpu", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    verdicts = {r["metric"]: r for r in records if r.get("subject") == "eager"}
+    assert {"accuracy", "gradients", "causality", "determinism", "purity"} <= set(verdicts)
+    assert all(r.get("status", "ok") == "ok" and r["samples"] for r in verdicts.values())
+
+
+def test_a_check_without_a_probe_of_correctness_is_refused(tmp_path):
+    """It would measure nothing, and nothing measured must not look like something that holds."""
+    done = assay("check", "eager", "--probe", "latency", cwd=tmp_path)
+    assert done.returncode == 2 and "latency says nothing of correctness" in done.stderr
+
+
+def test_what_an_implementation_prints_does_no_harm(tmp_path):
+    """Its second process answers on the channel that print writes to."""
+    (tmp_path / "talks.py").write_text(
+        "from assay.attention.sequence import eager\n\nprint('hello')\n\n\n"
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    print('called')\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    )
+    done = assay("check", "talks.py", "--quick", "--probe", "determinism", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    (verdict,) = [json.loads(x) for x in done.stdout.splitlines() if '"determinism"' in x]
+    assert verdict["samples"]
+
+
+def test_what_fails_in_a_second_process_only_is_told(tmp_path):
+    (tmp_path / "alone.py").write_text(
+        "import sys\nfrom assay.attention.sequence import eager\n\n\n"
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    if 'twin' in ' '.join(sys.orig_argv):\n"
+        "        raise RuntimeError('another process holds the cache')\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    )
+    done = assay("check", "alone.py", "--quick", "--probe", "determinism", cwd=tmp_path)
+    assert done.returncode == 1 and "another process holds the cache" in done.stdout + done.stderr
