@@ -46,12 +46,6 @@ class Allowance:
     mean: float
 
 
-def budgets(reference: Result, baseline: Result, **call: object) -> dict[str, np.ndarray]:
-    """For each of TENSORS the largest error allowed in each row; arguments as `allowances`."""
-    found = allowances(reference, baseline, **call)  # type: ignore[arg-type]
-    return {name: found[name].largest for name in TENSORS}
-
-
 def allowances(
     reference: Result,
     baseline: Result,

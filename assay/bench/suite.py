@@ -14,12 +14,14 @@ from types import ModuleType
 
 from assay.attention.contract import Implementation
 from assay.bench import judge
-from assay.bench.call import Call, Unsupported, bind_loaded
+from assay.bench.call import Call, Unsupported, bind_loaded, framework_named
 from assay.bench.cases import Plan, in_order, size
 from assay.bench.diagnosis.explain import likely_cause
 from assay.bench.loop import Begin, device_lost, out_of_memory
 from assay.bench.shrink import shrink
+from assay.bench.twin import Elsewhere
 from assay.host import Host
+from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import identity, make
@@ -44,12 +46,38 @@ class Bench:
     implementation: Implementation
     host: Host
     device: str
-    elsewhere: Callable[[WorkloadSpec], str | None] | None = None
+    elsewhere: Callable[[WorkloadSpec], Elsewhere | None] | None = None
     fresh: Callable[[], Implementation] | None = None  # loads a copy that was never called
 
     def bind(self, spec: WorkloadSpec) -> Call:
         call = bind_loaded(self.implementation, make(spec), host=self.host, device=self.device)
         return replace(call, elsewhere=self.elsewhere)
+
+
+def takes_part(probe: Plugin) -> bool:
+    """Whether a probe belongs to the suite: one of correctness that makes cases."""
+    return probe.literals["STAGE"] == "check" and "cases" in probe.functions
+
+
+def plan_for(
+    implementation: Implementation,
+    *,
+    seed: int,
+    count: int,
+    quick: bool,
+    device: str,
+    dtypes: Sequence[str],
+) -> Plan:
+    """What cases an implementation is to be given."""
+    return Plan(
+        seed=seed,
+        count=count,
+        quick=quick,
+        gpu=device != "cpu",
+        dtypes=tuple(dtypes),
+        accepts=implementation.accepts,
+        configs=implementation.configs,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,11 +247,15 @@ def _as_bad(share: float | None, first: float | None) -> bool:
 
 
 def _right_when_fresh(bench: Bench, probe: ModuleType, trial: Trial) -> bool:
-    """Whether the case passes on a copy of the implementation that has seen no other call."""
+    """Whether the case passes on a copy of the implementation that has seen no other call.
+
+    Memory is poisoned meanwhile: what passes or fails by what lies in it carries no state.
+    """
     if not bench.fresh:
         return False
     copy = replace(bench, implementation=bench.fresh())
-    return _trial(copy, probe, trial.spec).status == "ok"
+    with framework_named(copy.implementation.framework).poisoned(bench.device):
+        return _trial(copy, probe, trial.spec).status == "ok"
 
 
 def _explained(

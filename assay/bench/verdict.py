@@ -8,7 +8,7 @@ from assay import host, plugins
 from assay.attention import contract
 from assay.attention.contract import Implementation
 from assay.bench import suite
-from assay.bench.cases import BUDGET_S, CASES, QUICK_BUDGET_S, QUICK_CASES, Plan
+from assay.bench.cases import BUDGET_S, CASES, QUICK_BUDGET_S, QUICK_CASES
 from assay.errors import BadInput
 from assay.records.schema import Measurement
 from assay.workloads.spec import DTYPES
@@ -62,21 +62,14 @@ def check(
     """
     implementation = _implementation(attention, framework, declared)
     there = plugins.listing("probes")
-    suited = [
-        n for n, p in there.items() if p.literals["STAGE"] == "check" and "cases" in p.functions
-    ]
+    suited = [name for name, probe in there.items() if suite.takes_part(probe)]
     if unknown := sorted(set(probes or ()) - set(suited)):
         raise BadInput(
             f"no correctness probe is called {unknown[0]!r}; there are {', '.join(suited)}"
         )
-    plan = Plan(
-        seed=seed,
-        count=cases or (QUICK_CASES if quick else CASES),
-        quick=quick,
-        gpu=device != "cpu",
-        dtypes=tuple(dtypes),
-        accepts=implementation.accepts,
-        configs=implementation.configs,
+    count = cases or (QUICK_CASES if quick else CASES)
+    plan = suite.plan_for(
+        implementation, seed=seed, count=count, quick=quick, device=device, dtypes=dtypes
     )
     bench = suite.Bench(
         implementation=implementation,

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from assay import host, plugins
 from assay.attention import contract
 from assay.bench import loop, suite, twin
-from assay.bench.cases import Plan
 from assay.errors import BadInput
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
@@ -46,14 +45,13 @@ def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
             subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
         )
         return
-    plan = Plan(
+    plan = suite.plan_for(
+        implementation,
         seed=options["seed"],
         count=options["cases"],
         quick=options["quick"],
-        gpu=cell.device != "cpu",
-        dtypes=tuple(options["dtypes"]),
-        accepts=implementation.accepts,
-        configs=implementation.configs,
+        device=cell.device,
+        dtypes=options["dtypes"],
     )
     elsewhere = None
     if _TWIN_OF in probes:

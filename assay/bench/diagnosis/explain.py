@@ -10,7 +10,7 @@ from assay.bench import judge
 from assay.bench.call import Call
 from assay.bench.cases import size
 from assay.bench.diagnosis import conditions, gradient_suspects, location
-from assay.bench.diagnosis.suspects import suspects
+from assay.bench.diagnosis.suspects import scores_of, suspects
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import Workload, make
 
@@ -225,9 +225,7 @@ def _lse(failures: Sequence[Failure]) -> str | None:
 
 
 def _highest(workload: Workload) -> np.ndarray:
-    group = workload.spec.heads // workload.spec.kv_heads
-    keys = np.repeat(workload.k, group, axis=1).astype(np.float64)
-    scores = workload.spec.scale * (workload.q.astype(np.float64) @ keys.swapaxes(-1, -2))
+    scores, _ = scores_of(workload)
     highest = np.where(workload.seen, scores, -np.inf).max(axis=-1, keepdims=True)
     return np.where(np.isneginf(highest), 0.0, highest)
 

@@ -71,7 +71,7 @@ def _without_causal(w: Workload) -> np.ndarray:
 
 def _finite(w: Workload, *, value: float, way: str) -> Result:
     """Attention whose mask is not infinite."""
-    scores, values = _scores(w)
+    scores, values = scores_of(w)
     low = scores - value if way == "added" else np.full_like(scores, -value)
     scores = np.where(w.seen, scores, low)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -167,7 +167,7 @@ def _forward_only(w: Workload) -> Result:
     return attend(replace(w, spec=spec, grad_out=w.grad_out[:0]))
 
 
-def _scores(w: Workload) -> tuple[np.ndarray, np.ndarray]:
+def scores_of(w: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Scores before any mask, and the values, for each query head."""
     group = w.spec.heads // w.spec.kv_heads
     keys, values = (np.repeat(a, group, axis=1).astype(np.float64) for a in (w.k, w.v))
@@ -176,7 +176,7 @@ def _scores(w: Workload) -> tuple[np.ndarray, np.ndarray]:
 
 def _probabilities(w: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Weights before the normaliser, and the values, for each query head."""
-    scores, values = _scores(w)
+    scores, values = scores_of(w)
     scores = np.where(w.seen, scores, -np.inf)
     highest = scores.max(axis=-1, keepdims=True)
     return np.exp(scores - np.where(np.isneginf(highest), 0.0, highest)), values
@@ -195,7 +195,7 @@ def _weighted(w: Workload, *, weight: np.ndarray) -> Result:
 
 def _zeros_count(w: Workload, *, count: int) -> Result:
     """Keys of zeros after the last: each has score 0, weight exp(-max), and adds no value."""
-    scores, values = _scores(w)
+    scores, values = scores_of(w)
     scores = np.where(w.seen, scores, -np.inf)
     highest = np.maximum(scores.max(axis=-1, keepdims=True), 0.0)
     weights = np.exp(scores - highest)

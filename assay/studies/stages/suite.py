@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from assay.bench.cases import QUICK_BUDGET_S, QUICK_CASES
 from assay.bench.loop import Begin
+from assay.bench.suite import takes_part
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 from assay.studies.grid import probes_of
@@ -18,7 +19,7 @@ def cells(study: Study) -> list[Cell]:
     """One cell for each implementation."""
     probes = probes_of(study, "check")
     quick = study.suite_quick
-    names = tuple(name for name, probe in probes.items() if "cases" in probe.functions)
+    names = tuple(name for name, probe in probes.items() if takes_part(probe))
     return [
         Cell(
             name=f"suite/{subject}",

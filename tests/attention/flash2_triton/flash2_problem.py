@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from assay.attention import baseline, reference
-from assay.attention.budget import TENSORS, budgets, ulp
+from assay.attention.budget import TENSORS, allowances, ulp
 from assay.attention.sequence import flash2_triton
 from assay.workloads import visibility
 from assay.workloads.synthetic import rounded
@@ -93,16 +93,16 @@ class Problem:
         return {"lse": lse, **dict(zip(TENSORS, (out, *grads), strict=True))}
 
     def assert_right(self) -> dict[str, torch.Tensor]:
-        """All results within their budgets; they are handed back for more."""
+        """All results within their allowances; they are handed back for more."""
         arrays, seen = self.arrays(), self.seen()
         setting = {"causal": self.causal, "scale": self.scale, "seen": seen}
         expected = reference.attention(**arrays, **setting)
         plain = baseline.attention(**arrays, **setting, dtype=self.dtype)
-        allowed = budgets(expected, plain, **arrays, **setting, dtype=self.dtype)
+        allowed = allowances(expected, plain, **arrays, **setting, dtype=self.dtype)
         found = self.results()
         for name in TENSORS:
             actual = found[name].detach().double().cpu().numpy()
-            share = (np.abs(actual - getattr(expected, name)) / allowed[name]).max()
+            share = (np.abs(actual - getattr(expected, name)) / allowed[name].largest).max()
             assert share <= 1, f"{name} of {self}: {share:.2f} of its budget"
         self._assert_normaliser(found["lse"], expected.lse, plain.lse)
         return found
