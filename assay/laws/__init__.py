@@ -1,0 +1,1 @@
+"""What the numbers obey, computed from records alone: rates, exponents, crossovers, limits."""

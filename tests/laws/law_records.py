@@ -1,0 +1,64 @@
+"""Records of made-up measurements that obey a known law, for tests of the laws."""
+
+from statistics import median
+
+from assay.records.schema import SCHEMA, Record, WorkloadIdentity
+
+RUN = "20250101T000000Z-abcd"
+HOST = "deadbeef00000000"
+LENGTHS = (256, 512, 1024, 2048, 4096, 8192)
+
+
+def workload(length: int = 1024, **changes) -> WorkloadIdentity:
+    """Causal attention of one sequence in bfloat16, 32 heads and 8 kv heads of 128."""
+    spec = {
+        "batch": 1,
+        "heads": 32,
+        "kv_heads": 8,
+        "query_length": length,
+        "key_length": length,
+        "head_dim": 128,
+        "dtype": "bfloat16",
+        "causal": True,
+        "seed": 0,
+        **changes,
+    }
+    letters = {"b": "batch", "h": "heads", "kv": "kv_heads", "q": "query_length"}
+    letters |= {"k": "key_length", "d": "head_dim"}
+    name = "_".join(f"{letter}{spec[field]}" for letter, field in letters.items())
+    mask = "causal" if spec["causal"] else "full"
+    return WorkloadIdentity(name=f"{name}_{mask}_{spec['dtype']}", spec=spec, content="c" * 16)
+
+
+def record(metric: str = "latency_ms", value: float | None = None, **changes) -> Record:
+    """One record of the bench; its cell is its workload, its value the median of its samples."""
+    samples = changes.get("samples", [])
+    if value is None and samples:
+        value = median(samples)
+    fields = {
+        "schema": SCHEMA,
+        "run": RUN,
+        "session": 1,
+        "stage": "bench",
+        "subject": "eager",
+        "fingerprint": "f" * 16,
+        "host": HOST,
+        "time": "2025-01-01T00:00:00.000Z",
+        "metric": metric,
+        "value": value,
+        "unit": "ms" if metric.endswith("_ms") else "B",
+        "level": "kernel",
+        "workload": workload(),
+        **changes,
+    }
+    place = fields["workload"].name if fields["workload"] else "peaks"
+    return Record(**{"cell": place, **fields})
+
+
+def ceilings(device: str = "cuda:0", *, tflops: float = 800.0, gbps: float = 4000.0, **changes):
+    """What a machine reached: matrix products and reading."""
+    told = {"stage": "host", "subject": device, "workload": None, **changes}
+    return [
+        record("matmul_rate", tflops, unit="TFLOP/s", **told),
+        record("read_bandwidth", gbps, unit="GB/s", **told),
+    ]
