@@ -1,7 +1,8 @@
 """How an implementation is loaded and asked: the one door to every attention function."""
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from assay.workloads.spec import WorkloadSpec
 
 KIND = "sequence"
 EXTRAS = ("mask", "lengths", "cu_seqlens", "window", "softcap", "sinks", "lse", "dropout")
+DEVICE_KINDS = ("cpu", "cuda", "rocm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,11 @@ class Implementation:
     configs: tuple[str, ...] = ()
     backward: bool | Literal["gpu"] = True
     deterministic_backward: bool = True
+    # What its kernels (on a CPU, operations) are called, a regular expression by kind of device.
+    kernels: dict[str, str] = field(default_factory=dict)
+    # Bytes above the inputs at the peak, by tensor: memory(spec, training=..., device="cpu").
+    memory: Callable[..., dict[str, int]] | None = None
+    path: Path | None = None  # the file it was loaded from
 
     def refusal(self, spec: WorkloadSpec, host: Host) -> str | None:
         """Why this workload is not for it, in its own words; None where it is."""
@@ -52,7 +59,9 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         kind = type(module.attention).__name__
         raise BadInput(f"{plugin.path}: attention is a {kind}, wanted a function")
     optional = {
-        key: getattr(module, key) for key in ("supports", "prepare") if hasattr(module, key)
+        key: getattr(module, key)
+        for key in ("supports", "prepare", "memory")
+        if hasattr(module, key)
     }
     literals = plugin.literals
     accepts = frozenset(literals["ACCEPTS"])
@@ -62,6 +71,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         )
     if literals["LAYOUT"] not in ("BHSD", "BSHD"):
         raise BadInput(f"{plugin.path}: LAYOUT {literals['LAYOUT']!r} is not BHSD or BSHD")
+    _check_kernels(plugin)
     return Implementation(
         name=plugin.name,
         attention=module.attention,
@@ -71,5 +81,20 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         configs=tuple(literals["CONFIGS"]),
         backward=literals["BACKWARD"],
         deterministic_backward=literals["DETERMINISTIC_BACKWARD"],
+        kernels=literals["KERNELS"],
+        path=plugin.path,
         **optional,
     )
+
+
+def _check_kernels(plugin: plugins.Plugin) -> None:
+    """KERNELS names kinds of device and what the kernels are called there."""
+    declared = plugin.literals["KERNELS"]
+    wanted = f"{plugin.path}: KERNELS is {declared!r}; wanted {{'cuda': 'regular expression', ...}}"
+    if not isinstance(declared, dict) or set(declared) - set(DEVICE_KINDS):
+        raise BadInput(f"{wanted} with keys of {', '.join(DEVICE_KINDS)}")
+    for pattern in declared.values():
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise BadInput(f"{wanted}: {error}") from error

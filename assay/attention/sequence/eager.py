@@ -23,7 +23,8 @@ def attention(
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]; memory grows with M x N."""
     group = q.shape[1] // k.shape[1]
-    keys, values = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    # For a single query head in each group, repeat_interleave would copy all the same.
+    keys, values = (x.repeat_interleave(group, dim=1) if group > 1 else x for x in (k, v))
     # Scaled before it is rounded: unscaled, a score may be beyond what float16 can hold.
     products = torch.baddbmm(
         q.new_zeros(()), q.flatten(0, 1), keys.flatten(0, 1).mT, beta=0, alpha=scale
