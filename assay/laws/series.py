@@ -8,6 +8,8 @@ from typing import Any
 
 from assay.records.schema import Record
 
+# An outcome does not say its level; its stage does.
+_LEVELS = {"layers": "layer"}
 _LENGTHS = re.compile(r"_q\d+_k\d+(?=_|$)")
 
 
@@ -48,7 +50,7 @@ def setting_of(record: Record) -> Setting:
     return Setting(
         host=record.host,
         stage=record.stage,
-        level=record.level or "kernel",
+        level=record.level or _LEVELS.get(record.stage, "kernel"),
         shape=_LENGTHS.sub("", record.workload.name),
     )
 

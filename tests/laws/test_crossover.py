@@ -1,0 +1,157 @@
+"""Crossing lengths that are known come back; what does not cross, or was not paired, says so."""
+
+import msgspec
+import numpy as np
+import pytest
+from law_records import LENGTHS, record, workload
+
+from assay.laws.crossover import crossovers
+
+NOISE = 0.02
+
+
+def timed(subject, value_at, *, lengths=LENGTHS, rounds=40, noise=NOISE, drift=True, **changes):
+    """Samples around a law; the machine's drift is common to all subjects of a cell."""
+    found = []
+    for length in lengths:
+        common = np.random.default_rng(length).normal(0, 0.2 if drift else 0, rounds)
+        own = np.random.default_rng([length, *subject.encode()]).normal(0, noise, rounds)
+        samples = list(value_at(length) * np.exp(common + own))
+        found.append(record(samples=samples, subject=subject, workload=workload(length), **changes))
+    return found
+
+
+def eager(s):
+    return 1e-6 * s**2
+
+
+def flash(s):
+    """Meets `eager` at 1,100 tokens."""
+    return 1e-6 * 1100 * s
+
+
+def test_a_known_crossing_comes_back_with_an_interval_that_holds_it():
+    (found,) = crossovers([*timed("eager", eager), *timed("flash", flash)])
+    (crossing,) = found.crossings
+    assert (found.subject, found.against, found.outcome) == ("flash", "eager", "crosses")
+    assert crossing.overtakes and crossing.length == pytest.approx(1100, rel=0.02)
+    assert crossing.low <= 1100 <= crossing.high and crossing.high / crossing.low < 1.1
+    assert found.words.startswith("overtakes at 1,")
+
+
+def test_the_other_way_round_it_falls_behind():
+    (found,) = crossovers([*timed("eager", eager), *timed("flash", flash)], against="flash")
+    (crossing,) = found.crossings
+    assert found.subject == "eager" and not crossing.overtakes
+    assert crossing.length == pytest.approx(1100, rel=0.02) and "falls behind" in found.words
+
+
+def test_the_same_records_give_the_same_interval():
+    records = [*timed("eager", eager), *timed("flash", flash)]
+    assert crossovers(records) == crossovers(records)
+
+
+@pytest.mark.parametrize(("factor", "outcome"), [(0.5, "faster"), (2.0, "slower")])
+def test_no_crossing(factor, outcome):
+    other = timed("flash", lambda s: factor * eager(s))
+    (found,) = crossovers([*timed("eager", eager), *other])
+    assert found.outcome == outcome and found.crossings == ()
+    assert found.words == f"{outcome} at every length measured"
+    ratio, low, high = found.ratios[1024]
+    assert low <= ratio <= high and ratio == pytest.approx(factor, rel=0.05)
+
+
+def test_an_equal_subject_shows_no_real_difference():
+    """The noise is symmetric in every cell, so that no interval excludes 1 by luck."""
+    samples = [1.0, 1.1, 1.2, 1.1] * 10
+    mirrored = [1.0, 1.2, 1.1, 1.1] * 10
+    records = [
+        record(samples=values, subject=subject, workload=workload(length))
+        for length in LENGTHS
+        for subject, values in (("eager", samples), ("flash", mirrored))
+    ]
+    (found,) = crossovers(records)
+    assert found.outcome == "no real difference" and found.crossings == ()
+    assert found.words == "no real difference at every length measured"
+
+
+def test_equal_at_first_and_faster_later_is_said():
+    equal = [1.0, 1.1, 1.2, 1.1] * 10
+    short = [
+        record(samples=values, subject=subject, workload=workload(256))
+        for subject, values in (("eager", equal), ("flash", [1.0, 1.2, 1.1, 1.1] * 10))
+    ]
+    long = [*timed("eager", eager, lengths=(512,)), *timed("flash", lambda s: 0.1, lengths=(512,))]
+    (found,) = crossovers([*short, *long])
+    assert found.outcome == "faster" and "but 256, where no difference is real" in found.words
+
+
+def test_more_than_one_crossing_is_listed():
+    bumpy = timed("flash", lambda s: eager(s) * (0.5 if 512 <= s <= 2048 else 2.0))
+    (found,) = crossovers([*timed("eager", eager), *bumpy])
+    assert [one.overtakes for one in found.crossings] == [True, False]
+    assert found.crossings[0].length == pytest.approx(2**8.5, rel=0.05)
+    assert "crosses more than once: overtakes at" in found.words
+
+
+def test_one_length_is_said_to_be_the_only_one():
+    one = {"lengths": (2048,)}
+    (found,) = crossovers([*timed("eager", eager, **one), *timed("flash", flash, **one)])
+    assert found.words == "faster at 2,048 tokens, the only length measured"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"alone": True}, "ran alone"),
+        ({"rounds": 39}, "flash has 39 rounds, eager has 40"),
+        ({"rounds": 1}, "flash has one round"),
+        ({"cell": "another"}, "no record of"),
+    ],
+)
+def test_what_was_not_paired_is_not_compared(changes, words):
+    (found,) = crossovers([*timed("eager", eager), *timed("flash", flash, **changes)])
+    assert found.outcome == "not compared" and found.ratios == {}
+    assert words in found.words and set(found.unpaired) == set(LENGTHS)
+
+
+def test_a_sample_of_zero_is_not_divided_by():
+    zero = record(samples=[0.0, 1.0], workload=workload(256))
+    other = record(samples=[1.0, 1.0], subject="flash", workload=workload(256))
+    (found,) = crossovers([zero, other])
+    assert "sample of zero" in found.words
+
+
+def test_an_oom_row_leaves_its_length_out_with_its_reason():
+    oom = record("latency", None, status="oom", reason="no room", workload=workload(16384))
+    long = timed("flash", flash, lengths=(*LENGTHS, 16384))
+    (found,) = crossovers([*timed("eager", eager), oom, *long])
+    assert found.unpaired == {16384: "eager is oom: no room"}
+    assert found.outcome == "crosses" and 16384 not in found.ratios
+
+
+def test_an_oom_of_another_probe_leaves_the_times_as_they_are():
+    oom = record("memory", None, status="oom", reason="no room", workload=workload(8192))
+    (found,) = crossovers([*timed("eager", eager), oom, *timed("flash", flash)])
+    assert found.unpaired == {} and set(found.ratios) == set(LENGTHS)
+
+
+def test_layers_that_ended_without_a_level_belong_to_the_layers():
+    layers = {"stage": "layers", "level": "layer"}
+    oom = record("latency", None, status="oom", reason="no room", workload=workload(256))
+    oom = msgspec.structs.replace(oom, stage="layers", level=None, subject="gemma:xla")
+    long = {"lengths": (512, 1024), **layers}
+    records = [*timed("gemma:cudnn", flash, **{**long, "lengths": (256, 512, 1024)}), oom]
+    (found,) = crossovers([*records, *timed("gemma:xla", eager, **long)])
+    assert found.setting.level == "layer"
+    assert found.unpaired == {256: "gemma:xla is oom: no room"}
+
+
+def test_hosts_are_never_mixed():
+    here, there = timed("eager", eager), timed("flash", flash, host="another")
+    assert crossovers([*here, *there]) == []
+
+
+def test_a_peer_that_is_not_there_gives_nothing():
+    assert crossovers([*timed("eager", eager), *timed("flash", flash)], against="sdpa") == []
+    assert crossovers([]) == []
