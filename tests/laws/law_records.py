@@ -2,6 +2,8 @@
 
 from statistics import median
 
+import numpy as np
+
 from assay.records.schema import SCHEMA, Record, WorkloadIdentity
 
 RUN = "20250101T000000Z-abcd"
@@ -62,3 +64,23 @@ def ceilings(device: str = "cuda:0", *, tflops: float = 800.0, gbps: float = 400
         record("matmul_rate", tflops, unit="TFLOP/s", **told),
         record("read_bandwidth", gbps, unit="GB/s", **told),
     ]
+
+
+def timed(subject, value_at, *, lengths=LENGTHS, rounds=40, noise=0.02, drift=True, **changes):
+    """Samples around a law; the machine's drift is common to all subjects of a cell."""
+    found = []
+    for length in lengths:
+        common = np.random.default_rng(length).normal(0, 0.2 if drift else 0, rounds)
+        own = np.random.default_rng([length, *subject.encode()]).normal(0, noise, rounds)
+        samples = list(value_at(length) * np.exp(common + own))
+        found.append(record(samples=samples, subject=subject, workload=workload(length), **changes))
+    return found
+
+
+def eager(s):
+    return 1e-6 * s**2
+
+
+def flash(s):
+    """Meets `eager` at 1,100 tokens."""
+    return 1e-6 * 1100 * s

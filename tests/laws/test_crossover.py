@@ -1,33 +1,10 @@
 """Crossing lengths that are known come back; what does not cross, or was not paired, says so."""
 
 import msgspec
-import numpy as np
 import pytest
-from law_records import LENGTHS, record, workload
+from law_records import LENGTHS, eager, flash, record, timed, workload
 
 from assay.laws.crossover import crossovers
-
-NOISE = 0.02
-
-
-def timed(subject, value_at, *, lengths=LENGTHS, rounds=40, noise=NOISE, drift=True, **changes):
-    """Samples around a law; the machine's drift is common to all subjects of a cell."""
-    found = []
-    for length in lengths:
-        common = np.random.default_rng(length).normal(0, 0.2 if drift else 0, rounds)
-        own = np.random.default_rng([length, *subject.encode()]).normal(0, noise, rounds)
-        samples = list(value_at(length) * np.exp(common + own))
-        found.append(record(samples=samples, subject=subject, workload=workload(length), **changes))
-    return found
-
-
-def eager(s):
-    return 1e-6 * s**2
-
-
-def flash(s):
-    """Meets `eager` at 1,100 tokens."""
-    return 1e-6 * 1100 * s
 
 
 def test_a_known_crossing_comes_back_with_an_interval_that_holds_it():

@@ -1,0 +1,229 @@
+"""Which subject to use from which length on, for one machine and one class of workloads.
+
+The first subject of the records is used until another is faster for certain: in every cell of a
+length the 95 % interval of the paired ratio must lie wholly below 1. A subject that cannot run a
+length is left before it. What failed a check is never used.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil, exp, log
+from statistics import median
+
+import numpy as np
+
+from assay.laws.pairs import (
+    Place,
+    interval,
+    log_ratios,
+    place_of,
+    resampled_medians,
+    why_unpaired,
+)
+from assay.laws.series import length_of, setting_of
+from assay.records.schema import Record
+
+METRIC = "latency_ms"
+_PROOFS = ("suite", "check")  # the stages that show whether a subject is right
+_CLASS = ("heads", "kv_heads", "head_dim", "dtype", "causal")
+# A workload with anything else in its specification (a window, a mask) is in no class.
+_PLAIN = {*_CLASS, "batch", "query_length", "key_length", "seed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workloads:
+    """A class of workloads on one machine. `layer` is that of subjects called layer:core."""
+
+    host: str
+    level: str
+    layer: str | None
+    heads: int
+    kv_heads: int
+    head_dim: int
+    dtype: str
+    causal: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Use this subject from this length on."""
+
+    start: int
+    use: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recommendation:
+    """The choices for a class, ascending from length 1, and what they were measured on."""
+
+    workloads: Workloads
+    batches: tuple[int, ...]
+    lengths: tuple[int, ...]
+    choices: tuple[Choice, ...]
+
+    @property
+    def words(self) -> str:
+        """What to do, as a sentence without the machine."""
+        first, *later = self.choices
+        if not later:
+            return f"use {first.use} at every length measured"
+        parts = [f"use {first.use} below {later[0].start:,} tokens"]
+        parts += [f"{choice.use} from {choice.start:,} tokens" for choice in later]
+        return ", ".join(parts)
+
+
+# The records of one cell by subject: of the metric where there is one, else how it ended.
+_Cell = dict[str, Record]
+
+
+def recommend(records: Sequence[Record]) -> list[Recommendation]:
+    """A recommendation for every class in which at least two subjects were measured."""
+    found = []
+    for workloads, by_length in _classes(records).items():
+        cells = [cell for length in by_length.values() for cell in length]
+        subjects = list(dict.fromkeys(s for cell in cells for s in cell if _runs(s, [cell])))
+        if len(subjects) < 2:
+            continue
+        choices = tuple(_choices(subjects, by_length))
+        specs = [r.workload.spec for cell in cells for r in cell.values() if r.workload]
+        found.append(
+            Recommendation(
+                workloads=workloads,
+                batches=tuple(sorted({spec["batch"] for spec in specs})),
+                lengths=tuple(by_length),
+                choices=choices,
+            )
+        )
+    return found
+
+
+def _classes(records: Sequence[Record]) -> dict[Workloads, dict[int, list[_Cell]]]:
+    """The cells of each class by length, ascending."""
+    wrong = _faulty(records)
+    found: dict[Workloads, dict[int, dict[Place, _Cell]]] = {}
+    for record in records:
+        length, workloads = length_of(record), _workloads(record)
+        tells = record.metric == METRIC or record.status != "ok"
+        if length is None or workloads is None or not tells or record.stage in _PROOFS:
+            continue
+        if not record.subject or any(
+            _accused(record, everywhere=e) in wrong for e in (True, False)
+        ):
+            continue
+        cell = found.setdefault(workloads, {}).setdefault(length, {})
+        there = cell.setdefault(place_of(record), {})
+        if record.subject not in there or record.metric == METRIC:
+            there[record.subject] = record
+    return {
+        workloads: {length: list(by_length[length].values()) for length in sorted(by_length)}
+        for workloads, by_length in found.items()
+    }
+
+
+def _workloads(record: Record) -> Workloads | None:
+    spec = record.workload.spec if record.workload else {}
+    if set(spec) != _PLAIN:
+        return None
+    layer, colon, _ = record.subject.partition(":")
+    level = setting_of(record).level
+    if level == "layer" and not colon:
+        return None  # a layer with the core that it chooses itself
+    return Workloads(
+        host=record.host,
+        level=level,
+        layer=layer if level == "layer" else None,
+        **{name: spec[name] for name in _CLASS},
+    )
+
+
+def _faulty(records: Sequence[Record]) -> set[tuple]:
+    """Subjects that a proof calls wrong, by host and class; by host alone where the proof has no
+    workload, since it then holds for all."""
+    return {
+        _accused(record, everywhere=record.workload is None)
+        for record in records
+        if record.stage in _PROOFS and record.status == "failed"
+    }
+
+
+def _accused(record: Record, *, everywhere: bool) -> tuple:
+    spec = record.workload.spec if record.workload and not everywhere else {}
+    return (record.host, record.subject, *(spec.get(name) for name in _CLASS))
+
+
+def _choices(subjects: list[str], by_length: dict[int, list[_Cell]]) -> Iterator[Choice]:
+    """Walk up the lengths and change where another subject is surely faster or the only one."""
+    used: str | None = None
+    before: int | None = None
+    for length, cells in by_length.items():
+        able = [subject for subject in subjects if _runs(subject, cells)]
+        chosen = used
+        if able and (used is None or _cannot(used, cells)):
+            first = used is None and subjects[0] in able
+            chosen = subjects[0] if first else min(able, key=lambda one: _middle(one, cells))
+        if chosen is not None:
+            chosen = _surely_fastest(chosen, able, cells)
+        if chosen is not None and chosen != used:
+            yield Choice(start=_start(chosen, used, before, length, by_length), use=chosen)
+            used = chosen
+        before = length
+
+
+def _runs(subject: str, cells: Sequence[_Cell]) -> bool:
+    """Whether a subject was timed in all of these cells."""
+    return all(
+        subject in cell and cell[subject].status == "ok" and cell[subject].samples for cell in cells
+    )
+
+
+def _cannot(subject: str, cells: Sequence[_Cell]) -> bool:
+    """Whether a subject is known not to run one of these cells; unmeasured is not known."""
+    return any(subject in cell and cell[subject].status != "ok" for cell in cells)
+
+
+def _middle(subject: str, cells: Sequence[_Cell]) -> float:
+    """The mean over cells of the logarithm of a subject's median."""
+    middles = [median(cell[subject].samples) for cell in cells]
+    return sum(log(middle) if middle > 0 else -np.inf for middle in middles) / len(middles)
+
+
+def _surely_fastest(used: str, able: Sequence[str], cells: Sequence[_Cell]) -> str:
+    """The fastest of those that surely beat `used`; `used` where none does."""
+    if used not in able:
+        return used
+    gains = {
+        subject: gain
+        for subject in able
+        if subject != used
+        and (gain := _gain(subject, used, cells)) is not None
+        and all(_surely_below(subject, used, cell) for cell in cells)
+    }
+    return min(gains, key=gains.__getitem__) if gains else used
+
+
+def _gain(subject: str, used: str, cells: Sequence[_Cell]) -> float | None:
+    """The mean over cells of the median log ratio; None where one of them is no pair."""
+    if not (_runs(subject, cells) and _runs(used, cells)):
+        return None
+    if any(why_unpaired(cell[subject], cell[used]) for cell in cells):
+        return None
+    return float(np.mean([np.median(log_ratios(cell[subject], cell[used])) for cell in cells]))
+
+
+def _surely_below(subject: str, used: str, cell: _Cell) -> bool:
+    drawn = resampled_medians([log_ratios(cell[subject], cell[used])])
+    return interval(drawn)[1] < 0
+
+
+def _start(chosen: str, used: str | None, before: int | None, length: int, by_length: dict) -> int:
+    """From where on to use `chosen`: interpolated where both were paired on either side."""
+    if used is None or before is None:
+        return 1
+    if _cannot(used, by_length[length]):
+        return before + 1
+    ahead, behind = (_gain(chosen, used, by_length[at]) for at in (before, length))
+    if ahead is None or behind is None or ahead < 0:
+        return length
+    share = ahead / (ahead - behind)
+    crossing = exp(log(before) + share * (log(length) - log(before)))
+    return min(max(ceil(crossing), before + 1), length)

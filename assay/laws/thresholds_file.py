@@ -1,0 +1,95 @@
+"""The thresholds file: recommendations by host, for programs that choose without measuring.
+
+Other hosts' entries stay when one host's are written, and a file that cannot be understood is
+never replaced.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.errors import BadInput
+from assay.laws.thresholds import METRIC, Recommendation
+from assay.records.durable import make_folder, write_atomically
+from assay.records.schema import Run
+
+THRESHOLDS_SCHEMA = 1
+
+
+class ThresholdsFile(msgspec.Struct, frozen=True, kw_only=True):
+    """{"schema": 1, "hosts": {fingerprint: {"device", "run", "commit", "classes": [...]}}}."""
+
+    schema: int
+    hosts: dict[str, dict[str, Any]]
+
+
+def read(path: Path) -> ThresholdsFile:
+    """The file at `path`."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=ThresholdsFile)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"{path} is not a thresholds file ({error}); give another path, or move it away"
+        ) from error
+    if found.schema != THRESHOLDS_SCHEMA:
+        raise BadInput(
+            f"{path} has thresholds of schema {found.schema}, this assay knows "
+            f"{THRESHOLDS_SCHEMA}; give another path, or move it away"
+        )
+    return found
+
+
+def write(path: Path, recommended: Sequence[Recommendation], runs: Sequence[Run]) -> None:
+    """Put the recommendations of some runs into the file, in place of those of the same hosts."""
+    there = read(path).hosts if path.exists() else {}
+    measured = {
+        host: _host(host, recommended, runs)
+        for host in dict.fromkeys(one.workloads.host for one in recommended)
+    }
+    content = {"schema": THRESHOLDS_SCHEMA, "hosts": {**there, **measured}}
+    make_folder(path.parent)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
+
+
+def device_name(run: Run) -> str | None:
+    """What the device that a run measured on is called; None where run.json does not say."""
+    label = (run.devices or [""])[0]
+    for device in run.sessions[-1].host.get("devices", ()):
+        cpu = device.get("kind") == "cpu"
+        if label == ("cpu" if cpu else f"cuda:{device.get('index')}"):
+            return device.get("name")
+    return None
+
+
+def of_host(runs: Sequence[Run], host: str) -> list[Run]:
+    """The runs that were last started on a host."""
+    return [run for run in runs if run.sessions[-1].host.get("fingerprint", run.host) == host]
+
+
+def _host(host: str, recommended: Sequence[Recommendation], runs: Sequence[Run]) -> dict[str, Any]:
+    mine = of_host(runs, host)
+    return {
+        "device": next((name for run in mine if (name := device_name(run))), None),
+        "run": ", ".join(run.run for run in mine) or None,
+        "commit": next((run.sessions[-1].commit for run in reversed(mine)), None),
+        "classes": [_entry(one) for one in recommended if one.workloads.host == host],
+    }
+
+
+def _entry(one: Recommendation) -> dict[str, Any]:
+    which = one.workloads
+    return {
+        "level": which.level,
+        **({"layer": which.layer} if which.layer else {}),
+        "heads": which.heads,
+        "kv_heads": which.kv_heads,
+        "head_dim": which.head_dim,
+        "dtype": which.dtype,
+        "causal": which.causal,
+        "metric": METRIC,
+        "batches": list(one.batches),
+        "lengths": list(one.lengths),
+        "choices": [{"from": choice.start, "use": choice.use} for choice in one.choices],
+    }

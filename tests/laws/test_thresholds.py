@@ -1,0 +1,179 @@
+"""What to use from which length on: only where a difference is real, and nothing that is wrong."""
+
+import json
+
+import msgspec
+import pytest
+from law_records import HOST, LENGTHS, eager, flash, record, timed, workload
+
+from assay.errors import BadInput
+from assay.laws.thresholds import recommend
+from assay.laws.thresholds_file import read, write
+from assay.records.schema import SCHEMA, Run, Session
+
+
+def of(records):
+    """The choices of the only class, as pairs."""
+    (found,) = recommend(records)
+    return [(choice.start, choice.use) for choice in found.choices]
+
+
+def outcome(subject, length, status="oom"):
+    return record(
+        "latency", None, status=status, reason="no room", subject=subject, workload=workload(length)
+    )
+
+
+def test_the_crossing_is_where_the_choice_changes():
+    (found,) = recommend([*timed("eager", eager), *timed("flash", flash)])
+    first, second = found.choices
+    assert (first.start, first.use, second.use) == (1, "eager", "flash")
+    assert second.start == pytest.approx(1100, rel=0.03)
+    assert (
+        found.words
+        == f"use eager below {second.start:,} tokens, flash from {second.start:,} tokens"
+    )
+    assert found.lengths == LENGTHS and found.batches == (1,)
+    assert (found.workloads.heads, found.workloads.kv_heads) == (32, 8)
+
+
+def test_the_order_of_the_records_does_not_decide_where_a_difference_is_real():
+    choices = of([*timed("flash", flash), *timed("eager", eager)])
+    assert [use for _, use in choices] == ["eager", "flash"]
+
+
+def test_the_first_stays_where_no_difference_is_real():
+    equal = [1.0, 1.1, 1.2, 1.1] * 10
+    records = [
+        record(samples=values, subject=subject, workload=workload(length))
+        for length in LENGTHS
+        for subject, values in (("eager", equal), ("flash", [1.0, 1.2, 1.1, 1.1] * 10))
+    ]
+    assert of(records) == [(1, "eager")]
+    assert recommend(records)[0].words == "use eager at every length measured"
+
+
+def test_the_fastest_of_several_is_chosen():
+    third = timed("sdpa", lambda s: flash(s) / 4)
+    choices = of([*timed("eager", eager), *timed("flash", flash), *third])
+    assert [use for _, use in choices] == ["eager", "sdpa"]
+    assert choices[1][0] == pytest.approx(275, rel=0.05)
+
+
+def test_a_subject_without_room_is_left_before_that_length():
+    slow = timed("flash", lambda s: 2 * eager(s), lengths=(*LENGTHS, 16384))
+    assert of([*timed("eager", eager), outcome("eager", 16384), *slow]) == [
+        (1, "eager"),
+        (8193, "flash"),
+    ]
+
+
+def test_what_was_not_measured_at_a_length_is_kept():
+    slow = timed("flash", lambda s: 2 * eager(s), lengths=(*LENGTHS, 16384))
+    assert of([*timed("eager", eager), *slow]) == [(1, "eager")]
+
+
+def test_alone_is_no_evidence_of_speed():
+    quick = timed("flash", lambda s: eager(s) / 9, alone=True)
+    assert of([*timed("eager", eager), *quick]) == [(1, "eager")]
+
+
+@pytest.mark.parametrize(
+    ("stage", "checked", "uses"),
+    [
+        ("check", workload(256), ["eager", "sdpa"]),
+        ("suite", None, ["eager", "sdpa"]),
+        ("check", workload(256, dtype="float16"), ["eager", "flash"]),
+    ],
+)
+def test_what_failed_a_check_of_its_class_is_not_used(stage, checked, uses):
+    told = {"stage": stage, "subject": "flash", "workload": checked}
+    wrong = record("error_over_budget_out", 9.0, status="failed", reason="wrong", **told)
+    sdpa = timed("sdpa", lambda s: 2 * flash(s))
+    records = [wrong, *timed("eager", eager), *timed("flash", flash), *sdpa]
+    assert [use for _, use in of(records)] == uses
+
+
+def test_every_batch_must_show_the_difference():
+    def batch(count, value_at):
+        cells = [
+            msgspec.structs.replace(one, workload=workload(length, batch=count), cell=f"b{count}")
+            for length, one in zip(LENGTHS, timed("flash", value_at), strict=True)
+        ]
+        peers = [
+            msgspec.structs.replace(one, workload=workload(length, batch=count), cell=f"b{count}")
+            for length, one in zip(LENGTHS, timed("eager", eager), strict=True)
+        ]
+        return [*peers, *cells]
+
+    apart = [*batch(1, flash), *batch(8, lambda s: eager(s) * 1.5)]
+    assert of(apart) == [(1, "eager")]
+    (found,) = recommend([*batch(1, flash), *batch(8, flash)])
+    assert found.batches == (1, 8) and [one.use for one in found.choices] == ["eager", "flash"]
+
+
+def test_a_class_with_one_subject_or_an_unusual_workload_has_no_recommendation():
+    assert recommend(timed("eager", eager)) == []
+    masked = [
+        msgspec.structs.replace(one, workload=workload(1024, window=64))
+        for name in ("eager", "flash")
+        for one in timed(name, eager, lengths=(1024,))
+    ]
+    assert recommend(masked) == []
+
+
+def test_layers_choose_among_their_own_cores():
+    layer = {"stage": "layers", "level": "layer"}
+    records = [
+        *timed("gemma", lambda s: 1e-9, **layer),  # what it chooses itself is no choice
+        *timed("gemma:xla", eager, **layer),
+        *timed("gemma:cudnn", flash, **layer),
+        *timed("gemma_fast:xla", eager, **layer),
+        *timed("gemma_fast:pallas", lambda s: eager(s) / 2, **layer),
+    ]
+    found = {one.workloads.layer: [c.use for c in one.choices] for one in recommend(records)}
+    assert found == {"gemma": ["gemma:xla", "gemma:cudnn"], "gemma_fast": ["gemma_fast:pallas"]}
+
+
+def run(host=HOST, name="run-1"):
+    session = Session(
+        number=1,
+        started="",
+        commit="abc",
+        dirty=False,
+        command=[],
+        host={"fingerprint": host, "devices": [{"kind": "cuda", "index": 0, "name": "H200"}]},
+    )
+    return Run(
+        schema=SCHEMA, run=name, study="s", config={}, sessions=[session], plugins=[], reasons={},
+        devices=["cuda:0"],
+    )  # fmt: skip
+
+
+def test_the_file_says_all_and_keeps_other_hosts(tmp_path):
+    file = tmp_path / "results" / "thresholds.json"
+    here = [*timed("eager", eager), *timed("flash", flash)]
+    there = [msgspec.structs.replace(one, host="another") for one in here]
+    write(file, recommend(there), [run("another", "run-0")])
+    write(file, recommend(here), [run()])
+    content = json.loads(file.read_text())
+    assert content["schema"] == 1 and set(content["hosts"]) == {HOST, "another"}
+    entry = content["hosts"][HOST]
+    assert (entry["device"], entry["run"], entry["commit"]) == ("H200", "run-1", "abc")
+    (made,) = entry["classes"]
+    start = made["choices"][1]["from"]
+    assert made == {
+        "level": "kernel", "heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16",
+        "causal": True, "metric": "latency_ms", "batches": [1], "lengths": list(LENGTHS),
+        "choices": [{"from": 1, "use": "eager"}, {"from": start, "use": "flash"}],
+    }  # fmt: skip
+    assert read(file).hosts["another"]["run"] == "run-0"
+
+
+@pytest.mark.parametrize("content", ["{", '{"schema": 2, "hosts": {}}', '{"schema": 1}', "[]"])
+def test_a_file_that_is_something_else_is_not_replaced(tmp_path, content):
+    file = tmp_path / "thresholds.json"
+    file.write_text(content)
+    with pytest.raises(BadInput, match=r"thresholds\.json.*move it away"):
+        write(file, recommend([*timed("eager", eager), *timed("flash", flash)]), [run()])
+    assert file.read_text() == content
