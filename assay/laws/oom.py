@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from assay.laws.ceilings import Known
 from assay.laws.exponent import upper
+from assay.laws.machines import device_label, device_of, host_of
 from assay.laws.series import Series, series, setting_of
 from assay.laws.terms import Terms, fit
 from assay.records.schema import Record, Run
@@ -58,24 +59,24 @@ def oom_lengths(records: Sequence[Record], *, capacities: Mapping[str, Known]) -
 
 def capacity(run: Run) -> Known:
     """Bytes of memory of the accelerator that a run measured on."""
-    label = (run.devices or ["a device that is not named"])[0]
-    if not label.startswith("cuda:"):
-        return Known(value=None, reason=f"the run measured on {label}, not on an accelerator")
-    for device in run.sessions[-1].host.get("devices", ()):
-        if device.get("kind") != "cpu" and f"cuda:{device.get('index')}" == label:
-            size = device.get("memory_bytes")
-            return Known(value=size, reason=None if size else f"the memory of {label} is not known")
-    return Known(value=None, reason=f"run.json does not describe {label}")
+    label, device = device_label(run), device_of(run)
+    reason = f"the memory of {label} is not known"
+    if label is None or label == "cpu":
+        reason = f"the run measured on {label or 'a device not named'}, not on an accelerator"
+    elif device is None:
+        reason = f"run.json does not describe {label}"
+    elif device.get("memory_bytes"):
+        return Known(value=device["memory_bytes"])
+    return Known(value=None, reason=reason)
 
 
 def capacities(runs: Sequence[Run]) -> dict[str, Known]:
-    """The capacity of each host of some runs, as records name hosts; later runs come last."""
+    """The capacity of each host of some runs, as records name hosts."""
     found: dict[str, Known] = {}
     for run in runs:
-        host = str(run.sessions[-1].host.get("fingerprint", run.host))
         size = capacity(run)
-        if size.value is not None or host not in found:
-            found[host] = size
+        if size.value is not None or host_of(run) not in found:
+            found[host_of(run)] = size
     return found
 
 

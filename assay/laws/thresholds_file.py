@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import BadInput
+from assay.laws.machines import device_name, host_of
 from assay.laws.thresholds import METRIC, Recommendation
 from assay.records.durable import make_folder, write_atomically
 from assay.records.schema import Run
@@ -53,23 +54,8 @@ def write(path: Path, recommended: Sequence[Recommendation], runs: Sequence[Run]
     write_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
-def device_name(run: Run) -> str | None:
-    """What the device that a run measured on is called; None where run.json does not say."""
-    label = (run.devices or [""])[0]
-    for device in run.sessions[-1].host.get("devices", ()):
-        cpu = device.get("kind") == "cpu"
-        if label == ("cpu" if cpu else f"cuda:{device.get('index')}"):
-            return device.get("name")
-    return None
-
-
-def of_host(runs: Sequence[Run], host: str) -> list[Run]:
-    """The runs that were last started on a host."""
-    return [run for run in runs if run.sessions[-1].host.get("fingerprint", run.host) == host]
-
-
 def _host(host: str, recommended: Sequence[Recommendation], runs: Sequence[Run]) -> dict[str, Any]:
-    mine = of_host(runs, host)
+    mine = [run for run in runs if host_of(run) == host]
     return {
         "device": next((name for run in mine if (name := device_name(run))), None),
         "run": ", ".join(run.run for run in mine) or None,

@@ -1,10 +1,13 @@
 """Records of made-up measurements that obey a known law, for tests of the laws."""
 
+from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from assay.records.schema import SCHEMA, Record, WorkloadIdentity
+from assay.records.log import Log
+from assay.records.run import RunFolder, save
+from assay.records.schema import SCHEMA, Record, Run, Session, WorkloadIdentity
 
 RUN = "20250101T000000Z-abcd"
 HOST = "deadbeef00000000"
@@ -72,7 +75,7 @@ def timed(subject, value_at, *, lengths=LENGTHS, rounds=40, noise=0.02, drift=Tr
     for length in lengths:
         common = np.random.default_rng(length).normal(0, 0.2 if drift else 0, rounds)
         own = np.random.default_rng([length, *subject.encode()]).normal(0, noise, rounds)
-        samples = list(value_at(length) * np.exp(common + own))
+        samples = (value_at(length) * np.exp(common + own)).tolist()
         found.append(record(samples=samples, subject=subject, workload=workload(length), **changes))
     return found
 
@@ -84,3 +87,34 @@ def eager(s):
 def flash(s):
     """Meets `eager` at 1,100 tokens."""
     return 1e-6 * 1100 * s
+
+
+def run_json(*, host: str = HOST, name: str = RUN, device: str = "cuda:0") -> Run:
+    """The run.json of a run on a machine with one GPU of 140 GiB."""
+    devices = [
+        {"kind": "cpu", "index": 0, "name": "A CPU", "memory_bytes": 8 << 30},
+        {"kind": "cuda", "index": 0, "name": "A GPU", "memory_bytes": 140 << 30},
+    ]
+    session = Session(
+        number=1,
+        started="2025-01-01T00:00:00.000Z",
+        commit="0123456789abcdef0123",
+        dirty=False,
+        host={"fingerprint": host, "devices": devices},
+        command=["assay", "bench"],
+    )
+    fields = {"schema": SCHEMA, "run": name, "study": "bench", "config": {}, "plugins": []}
+    return Run(**fields, sessions=[session], reasons={}, devices=[device], host=host)
+
+
+def write_run(results: Path, records: list[Record], **changes) -> Path:
+    """A run's folder that holds these records, each in the log of its stage."""
+    run = run_json(**changes)
+    folder = RunFolder(path=results / "bench" / run.run)
+    folder.path.mkdir(parents=True)
+    save(folder, run)
+    for stage in dict.fromkeys(record.stage for record in records):
+        folder.stage(stage).mkdir(parents=True)
+        with Log(folder.log(stage)) as log:
+            log.append([record for record in records if record.stage == stage])
+    return folder.path

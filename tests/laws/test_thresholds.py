@@ -4,12 +4,11 @@ import json
 
 import msgspec
 import pytest
-from law_records import HOST, LENGTHS, eager, flash, record, timed, workload
+from law_records import HOST, LENGTHS, RUN, eager, flash, record, run_json, timed, workload
 
 from assay.errors import BadInput
 from assay.laws.thresholds import recommend
 from assay.laws.thresholds_file import read, write
-from assay.records.schema import SCHEMA, Run, Session
 
 
 def of(records):
@@ -135,31 +134,20 @@ def test_layers_choose_among_their_own_cores():
     assert found == {"gemma": ["gemma:xla", "gemma:cudnn"], "gemma_fast": ["gemma_fast:pallas"]}
 
 
-def run(host=HOST, name="run-1"):
-    session = Session(
-        number=1,
-        started="",
-        commit="abc",
-        dirty=False,
-        command=[],
-        host={"fingerprint": host, "devices": [{"kind": "cuda", "index": 0, "name": "H200"}]},
-    )
-    return Run(
-        schema=SCHEMA, run=name, study="s", config={}, sessions=[session], plugins=[], reasons={},
-        devices=["cuda:0"],
-    )  # fmt: skip
-
-
 def test_the_file_says_all_and_keeps_other_hosts(tmp_path):
     file = tmp_path / "results" / "thresholds.json"
     here = [*timed("eager", eager), *timed("flash", flash)]
     there = [msgspec.structs.replace(one, host="another") for one in here]
-    write(file, recommend(there), [run("another", "run-0")])
-    write(file, recommend(here), [run()])
+    write(file, recommend(there), [run_json(host="another", name="run-0")])
+    write(file, recommend(here), [run_json()])
     content = json.loads(file.read_text())
     assert content["schema"] == 1 and set(content["hosts"]) == {HOST, "another"}
     entry = content["hosts"][HOST]
-    assert (entry["device"], entry["run"], entry["commit"]) == ("H200", "run-1", "abc")
+    assert (entry["device"], entry["run"], entry["commit"]) == (
+        "A GPU",
+        RUN,
+        "0123456789abcdef0123",
+    )
     (made,) = entry["classes"]
     start = made["choices"][1]["from"]
     assert made == {
@@ -175,5 +163,5 @@ def test_a_file_that_is_something_else_is_not_replaced(tmp_path, content):
     file = tmp_path / "thresholds.json"
     file.write_text(content)
     with pytest.raises(BadInput, match=r"thresholds\.json.*move it away"):
-        write(file, recommend([*timed("eager", eager), *timed("flash", flash)]), [run()])
+        write(file, recommend([*timed("eager", eager), *timed("flash", flash)]), [run_json()])
     assert file.read_text() == content

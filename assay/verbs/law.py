@@ -1,0 +1,120 @@
+"""Fit laws to records: growth with the length, crossings, where memory ends, what to use."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+
+if TYPE_CHECKING:
+    from assay.laws.fitted import Laws
+    from assay.records.schema import Record, Run
+
+EXAMPLE = "Example: assay law results/bench/20261115T021048.123Z-1f3a --vs sdpa"
+_MEASURING = ("bench", "layers")  # the stages whose records laws are fitted to
+
+
+def command() -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command(help=f"{__doc__} {EXAMPLE}")(law)
+    return app
+
+
+def law(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]...", help="Folders of runs; the newest below --out that has a bench."
+        ),
+    ] = None,
+    versus: Annotated[
+        str | None,
+        typer.Option("--vs", help="Compare with this subject; with the first one by default."),
+    ] = None,
+    metric: Annotated[
+        str | None, typer.Option("--metric", help="Only laws of these metrics, comma between.")
+    ] = None,
+    thresholds: Annotated[
+        Path | None,
+        typer.Option(
+            "--thresholds",
+            help="Write what to use from which length on into this file, beside other hosts'.",
+        ),
+    ] = None,
+    out: flags.Out = flags.RESULTS,
+    as_json: flags.Json = False,
+) -> None:
+    from assay.laws.fitted import fit_all
+    from assay.laws.thresholds_file import write
+
+    runs, records = _load(paths or [_newest_with_bench(out)])
+    _refuse_unknown("--vs", [versus] if versus else [], {r.subject for r in _measured(records)})
+    metrics = metric.split(",") if metric else None
+    _refuse_unknown("--metric", metrics or [], {r.metric for r in _measured(records)})
+    laws = fit_all(records, runs, metrics=metrics, against=versus)
+    if as_json:
+        for line in laws.as_lines():
+            print(line)
+    else:
+        _show(laws)
+    if thresholds:
+        write(thresholds, laws.required_recommendations(), runs)
+        if not as_json:
+            print(f"thresholds: {thresholds}")
+
+
+def _load(paths: Sequence[Path]) -> "tuple[list[Run], list[Record]]":
+    from assay.records.run import load_records, open_run
+
+    runs, records = [], []
+    for path in dict.fromkeys(path.resolve() for path in paths):
+        runs.append(open_run(path)[1])
+        records += load_records(path)
+    return runs, records
+
+
+def _newest_with_bench(results: Path) -> Path:
+    from assay.errors import BadInput
+    from assay.records.run import runs_below
+
+    found = [
+        folder.path
+        for folder in runs_below(results)
+        if any(folder.log(stage).is_file() for stage in _MEASURING)
+    ]
+    if not found:
+        raise BadInput(
+            f"no run below {results} has a bench stage; run `assay bench`, or name a run's folder"
+        )
+    return max(found, key=lambda path: path.name)
+
+
+def _measured(records: "Sequence[Record]") -> "list[Record]":
+    return [r for r in records if r.workload and r.value is not None and r.stage in _MEASURING]
+
+
+def _refuse_unknown(flag: str, asked: Sequence[str], known: set[str]) -> None:
+    from assay.errors import BadInput
+
+    for name in asked:
+        if name not in known:
+            there = ", ".join(sorted(known)) or "nothing that was measured"
+            raise BadInput(f"{flag} {name} is not in these records, which hold {there}")
+
+
+def _show(laws: "Laws") -> None:
+    from assay.reports import law_tables
+    from assay.reports.terminal import console, show
+
+    screen = console()
+    tables = (
+        law_tables.exponents(laws.exponents),
+        law_tables.crossovers(laws.crossovers),
+        law_tables.oom_lengths(laws.oom_lengths),
+        law_tables.recommendations(laws.recommendations, laws.devices),
+    )
+    for table in tables:
+        if table:
+            show(table, screen)

@@ -1,0 +1,102 @@
+"""`assay law` as a user meets it: tables, JSON, the thresholds file and refusals in words."""
+
+import json
+
+import pytest
+from command_line import assay
+from laws.law_records import LENGTHS, eager, flash, record, timed, workload, write_run
+
+from assay.errors import BadInput, CannotRunHere
+from assay.verbs.law import law
+
+
+def peaks(subject, value_at, metric="forward_peak_bytes"):
+    return [record(metric, value_at(s), subject=subject, workload=workload(s)) for s in LENGTHS]
+
+
+@pytest.fixture
+def results(tmp_path):
+    found = record(
+        "oom_length", 27000.0, unit="tokens", stage="limits", workload=workload(128, batch=1)
+    )
+    bench = [
+        *timed("eager", eager),
+        *timed("flash", flash),
+        *peaks("eager", lambda s: 192.0 * s * s + 8192 * s),
+        *peaks("flash", lambda s: 8320.0 * s),
+        found,
+    ]
+    write_run(tmp_path / "results", bench)
+    return tmp_path / "results"
+
+
+def test_tables_of_the_newest_run_with_a_bench(results, capsys):
+    write_run(results, [record(stage="check", value=1.0)], name="20990101T000000Z-ffff")
+    law(out=results)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "How it grows with the length" in said and "1.9" in said and "quadratic" in said
+    assert "overtakes at 1," in said
+    assert "At which length memory runs out" in said and "27,000" in said
+    assert "use eager below 1," in said and "on A GPU" in said
+
+
+def test_json_has_a_line_for_each_law(results, capsys):
+    law(out=results, as_json=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {line["law"] for line in lines} == {
+        "exponent", "crossover", "oom_length", "recommendation",
+    }  # fmt: skip
+    tiled = next(o for o in lines if o["law"] == "exponent" and o["subject"] == "flash")
+    crossing = next(one for one in lines if one["law"] == "crossover")["crossings"][0]
+    assert crossing["length"] == pytest.approx(1100, rel=0.03)
+    assert tiled["shares"] == {"linear": pytest.approx(1.0)} or tiled["metric"] == "latency_ms"
+    limit = next(one for one in lines if one["law"] == "oom_length" and one["subject"] == "eager")
+    assert limit["observed"] == 27000 and limit["difference"] is not None
+
+
+def test_one_metric_and_another_peer(results, capsys):
+    law(out=results, metric="latency_ms", versus="flash", as_json=True)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {one["metric"] for one in lines if "metric" in one} == {"latency_ms"}
+    assert [one["against"] for one in lines if one["law"] == "crossover"] == ["flash"]
+
+
+def test_the_thresholds_file(results, tmp_path, capsys):
+    law(out=results, thresholds=tmp_path / "thresholds.json")
+    assert "thresholds: " in capsys.readouterr().out
+    (host,) = json.loads((tmp_path / "thresholds.json").read_text())["hosts"].values()
+    assert [choice["use"] for choice in host["classes"][0]["choices"]] == ["eager", "flash"]
+
+
+def test_no_thresholds_without_a_recommendation(tmp_path):
+    run = write_run(tmp_path / "results", peaks("eager", lambda s: 1.0 * s))
+    with pytest.raises(CannotRunHere, match="recommend nothing"):
+        law([run], thresholds=tmp_path / "thresholds.json")
+    assert not (tmp_path / "thresholds.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"versus": "flsh"}, "--vs flsh is not in these records, which hold eager, flash"),
+        ({"metric": "speed"}, "--metric speed is not in these records"),
+    ],
+)
+def test_what_the_records_do_not_hold_is_refused(results, asked, words):
+    with pytest.raises(BadInput, match=words):
+        law(out=results, **asked)
+
+
+def test_runs_without_a_bench_are_refused(tmp_path):
+    write_run(tmp_path / "results", [record(stage="check", value=1.0)])
+    with pytest.raises(BadInput, match="has a bench stage"):
+        law(out=tmp_path / "results")
+
+
+def test_exit_codes_and_messages(tmp_path):
+    """On the command line: 2 for what is no run, 3 for records with nothing to fit."""
+    done = assay("law", ".", cwd=tmp_path)
+    assert done.returncode == 2 and "not the folder of a run" in done.stderr
+    run = write_run(tmp_path / "results", timed("eager", eager, lengths=(256,)))
+    done = assay("law", run, cwd=tmp_path)
+    assert done.returncode == 3 and "nothing to fit: 1 length measured" in done.stderr
