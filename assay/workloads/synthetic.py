@@ -6,10 +6,11 @@ exact in any framework, also where NumPy has no such dtype.
 
 import hashlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from assay.records.schema import WorkloadIdentity
+from assay.workloads import blocks
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import shape_values
 from assay.workloads.visibility import visible, visible_packed
@@ -38,7 +39,7 @@ class Workload:
         for array in (self.q, self.k, self.v, self.grad_out, *marks):
             if array is not None:
                 content.update(repr(array.shape).encode())
-                content.update(array.tobytes())
+                content.update(blocks.content(array))
         return identity(self.spec, content.hexdigest())
 
     @cached_property
@@ -54,6 +55,24 @@ class Workload:
             seen = seen & (np.arange(self.spec.key_length) < self.lengths[:, None, None, None])
         return seen if self.mask is None else seen & self.mask
 
+    def seen_of(
+        self, batch: int, *, rows: "np.ndarray | None" = None, columns: "np.ndarray | None" = None
+    ) -> "np.ndarray":
+        """Of one batch row, which of some keys each of some queries may see; never all at once."""
+        import numpy as np
+
+        spec = self.spec
+        every_row, every_column = np.arange(spec.query_length), np.arange(spec.key_length)
+        rows = every_row if rows is None else rows
+        columns = every_column if columns is None else columns
+        if self.cu_seqlens:
+            return self.seen[0, 0][np.ix_(rows, columns)]
+        limits = {"causal": spec.causal, "window": spec.window}
+        seen = visible(spec.query_length, spec.key_length, rows=rows, columns=columns, **limits)
+        if self.lengths is not None:
+            seen &= columns < self.lengths[batch]
+        return seen if self.mask is None else seen & self.mask[batch, 0][np.ix_(rows, columns)]
+
 
 def identity(spec: WorkloadSpec, content: str | None = None) -> WorkloadIdentity:
     """How records name a workload; `content` is None while its arrays are not made."""
@@ -67,10 +86,11 @@ def make(spec: WorkloadSpec) -> Workload:
     generator = np.random.Generator(np.random.Philox(spec.seed))
     query = (spec.batch, spec.heads, spec.query_length, spec.head_dim)
     key = (spec.batch, spec.kv_heads, spec.key_length, spec.head_dim)
-    drawn = [generator.standard_normal(s, dtype=np.float32) for s in (query, key, key, query)]
+    drawn = [blocks.normal(generator, shape) for shape in (query, key, key, query)]
     if spec.layout == "expanded":  # one row of keys and values, seen by the whole batch
         drawn[1:3] = [np.broadcast_to(array[:1], array.shape) for array in drawn[1:3]]
-    q, k, v, grad_out = (rounded(a, spec.dtype) for a in shape_values(spec, *drawn))
+    to_dtype = partial(rounded, dtype=spec.dtype)
+    q, k, v, grad_out = (blocks.changed(a, to_dtype) for a in shape_values(spec, *drawn))
     return Workload(spec=spec, q=q, k=k, v=v, grad_out=grad_out, **_marks(spec, generator))
 
 

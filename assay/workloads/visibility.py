@@ -11,13 +11,22 @@ if TYPE_CHECKING:
 
 
 def visible(
-    queries: int, keys: int, *, causal: bool, window: int = 0
+    queries: int,
+    keys: int,
+    *,
+    causal: bool,
+    window: int = 0,
+    rows: "np.ndarray | None" = None,
+    columns: "np.ndarray | None" = None,
 ) -> "np.ndarray":  # [M, N] of bool
-    """Causal and windowed visibility of one sequence."""
+    """Causal and windowed visibility of one sequence; of some queries and keys where they are
+    given."""
     import numpy as np
 
-    ahead = np.arange(keys) - (np.arange(queries)[:, None] + keys - queries)
-    seen = np.ones((queries, keys), dtype=bool)
+    rows = np.arange(queries) if rows is None else rows
+    columns = np.arange(keys) if columns is None else columns
+    ahead = columns - (rows[:, None] + keys - queries)
+    seen = np.ones(ahead.shape, dtype=bool)
     if causal:
         seen &= ahead <= 0
     if window:
