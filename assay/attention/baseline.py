@@ -24,6 +24,7 @@ def attention(
     dtype: str,
     grad_out: np.ndarray,
     seen: np.ndarray | None = None,
+    known: Result | None = None,
 ) -> Result:
     """As `reference.attention`, in `dtype` after every step; float32 arrays hold the values."""
 
@@ -38,14 +39,18 @@ def attention(
     # Rounded once, after scaling: an unscaled score may be beyond what float16 can hold.
     scores = to_dtype((q @ keys.swapaxes(-1, -2)) * np.float32(scale))
     scores = np.where(seen, scores, np.float32(-np.inf))
-    highest = scores.max(axis=-1, keepdims=True)
-    highest = np.where(np.isneginf(highest), np.float32(0), highest)
-    weights = np.exp(scores - highest)
-    total = weights.sum(axis=-1, keepdims=True)
-    probabilities = to_dtype(weights / np.where(total == 0, np.float32(1), total))
-    out = to_dtype(probabilities @ values)
-    with np.errstate(divide="ignore"):
-        lse = (highest + np.log(total))[..., 0]
+    if known:
+        out, lse = to_dtype(known.out), known.lse.astype(np.float32)
+        probabilities = to_dtype(np.exp(scores - np.where(np.isneginf(lse), 0, lse)[..., None]))
+    else:
+        highest = scores.max(axis=-1, keepdims=True)
+        highest = np.where(np.isneginf(highest), np.float32(0), highest)
+        weights = np.exp(scores - highest)
+        total = weights.sum(axis=-1, keepdims=True)
+        probabilities = to_dtype(weights / np.where(total == 0, np.float32(1), total))
+        out = to_dtype(probabilities @ values)
+        with np.errstate(divide="ignore"):
+            lse = (highest + np.log(total))[..., 0]
 
     grad_p = to_dtype(grad_out @ values.swapaxes(-1, -2))
     # From the rounded output, as backward passes by recomputation do.

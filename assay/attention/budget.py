@@ -58,13 +58,18 @@ def allowances(
     scale: float,
     dtype: str,
     seen: np.ndarray | None = None,
+    keys: int | None = None,
 ) -> dict[str, Allowance]:
-    """What is allowed for each of TENSORS, and for lse, whose dtype is float32 always."""
+    """What is allowed for each of TENSORS, and for lse, whose dtype is float32 always.
+
+    `keys` is how many there are where k and v hold only some of them.
+    """
     group = q.shape[1] // k.shape[1]
     if seen is None:
         seen = visible(q.shape[2], k.shape[2], causal=causal)
     sizes = _term_sizes(reference, q, k, v, grad_out, seen=seen, scale=scale)
-    keys, gathered = k.shape[2], k.shape[2] + group * q.shape[2]
+    keys = keys or k.shape[2]
+    gathered = keys + group * q.shape[2]
     terms = {"out": keys, "dq": keys, "dk": gathered, "dv": gathered}
     roundings = 2 + (group / 2 if group > 1 else 0)
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}

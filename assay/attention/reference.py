@@ -32,11 +32,13 @@ def attention(
     scale: float,
     grad_out: np.ndarray | None = None,
     seen: np.ndarray | None = None,
+    known: Result | None = None,
 ) -> Result:
     """softmax(scale * q kᵀ + mask) v, and its gradients for `grad_out`.
 
     `seen`, [B or 1, H or 1, M, N] of bool, is the whole visibility where it is given; `causal` is
-    then not looked at.
+    then not looked at. `known` has the output and LSE over all keys where k and v hold only some
+    of them: dk and dv of those come back, beside what was known.
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (q, k, v))
     group = q.shape[1] // k.shape[1]
@@ -46,14 +48,18 @@ def attention(
     if seen is None:
         seen = visible(*scores.shape[-2:], causal=causal)
     scores = np.where(seen, scores, -np.inf)
-    highest = scores.max(axis=-1, keepdims=True)
-    highest = np.where(np.isneginf(highest), 0.0, highest)  # a row that sees nothing
-    weights = np.exp(scores - highest)
-    total = weights.sum(axis=-1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        lse = (highest + np.log(total))[..., 0]
-    probabilities = weights / np.where(total == 0.0, 1.0, total)
-    out = probabilities @ values
+    if known:
+        out, lse = known.out, known.lse
+        probabilities = np.exp(scores - np.where(np.isneginf(lse), 0.0, lse)[..., None])
+    else:
+        highest = scores.max(axis=-1, keepdims=True)
+        highest = np.where(np.isneginf(highest), 0.0, highest)  # a row that sees nothing
+        weights = np.exp(scores - highest)
+        total = weights.sum(axis=-1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            lse = (highest + np.log(total))[..., 0]
+        probabilities = weights / np.where(total == 0.0, 1.0, total)
+        out = probabilities @ values
     if grad_out is None:
         return Result(out=out, lse=lse)
 

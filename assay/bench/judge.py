@@ -10,14 +10,14 @@ import numpy as np
 from assay.attention import baseline, reference
 from assay.attention.budget import TENSORS, Allowance, allowances
 from assay.attention.reference import Result
-from assay.bench.call import Call, Unsupported
-from assay.devices import memory_bytes
+from assay.bench import sampling
+from assay.bench.call import Call
 from assay.records.schema import Measurement
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import Workload
 
 SOURCE = "float64 reference; budget: see assay/attention/budget.py"
-_MEMORY_SHARE = 0.5  # of the machine, for the reference
+_MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at
 _LIKE = {"out": 0, "lse": 0, "dq": 0, "dk": 1, "dv": 2}  # the input a result looks like
 _LARGEST = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
 
@@ -28,10 +28,18 @@ class WrongForm(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What is right, and how far from it is still right."""
+    """What is right, and how far from it is still right; of all places, or of those in `index`."""
 
     result: Result
     allowed: dict[str, Allowance]
+    index: dict[str, sampling.Index] | None = None
+
+    def place(self, tensor: str, at: tuple[int, ...]) -> tuple[int, ...]:
+        """Where in the whole tensor a place among the compared ones is."""
+        if self.index is None:
+            return at
+        batch, head, row = np.broadcast_arrays(*self.index[tensor])
+        return (*(int(axis[at[:3]]) for axis in (batch, head, row)), *at[3:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,11 +59,10 @@ class Comparison:
 
 @lru_cache(maxsize=8)
 def expected(workload: Workload) -> Expected:
-    """The reference's result for a workload and the budget of each tensor.
-
-    Raises Unsupported where the reference would not fit into this machine's memory.
-    """
-    _refuse_too_large(workload.spec)
+    """The reference's result for a workload and the budget of each tensor."""
+    if scores(workload.spec) > _MOST_SCORES:
+        found = sampling.sample(workload)
+        return Expected(result=found.result, allowed=found.allowed, index=found.index)
     arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
     setting = {
         "causal": workload.spec.causal,
@@ -70,14 +77,9 @@ def expected(workload: Workload) -> Expected:
     return Expected(result=right, allowed=allowed)
 
 
-def _refuse_too_large(spec: WorkloadSpec) -> None:
-    """What the float64 score matrices of the reference and its budget take at once."""
-    needed = 6 * 8 * spec.batch * spec.heads * spec.query_length * spec.key_length
-    if needed > _MEMORY_SHARE * memory_bytes():
-        raise Unsupported(
-            f"the float64 reference would need {needed / 2**30:.0f} GiB of memory here; "
-            "check it on a smaller workload"
-        )
+def scores(spec: WorkloadSpec) -> int:
+    """How many scores a workload has, seen or not."""
+    return spec.batch * spec.heads * spec.query_length * spec.key_length
 
 
 def wrong_form(tensor: str, array: Any, call: Call) -> str | None:
@@ -124,12 +126,14 @@ def digest(call: Call) -> str:
 
 def compare(tensor: str, array: Any, call: Call, wanted: Expected | None = None) -> Comparison:
     """A tensor that `call` gave, against what its workload asks for."""
+    wanted = wanted or expected(call.workload)
     problem = wrong_form(tensor, array, call)
+    if not problem and wanted.index is not None and not call.framework.all_finite(array):
+        problem = f"some values of {tensor} are not finite"
     if problem:
         return Comparison(tensor=tensor, share=None, error=None, problem=problem)
-    return compare_values(
-        tensor, call.numpy(array), wanted or expected(call.workload), call.workload.spec.dtype
-    )
+    values = call.numpy(array, None if wanted.index is None else wanted.index[tensor])
+    return compare_values(tensor, values, wanted, call.workload.spec.dtype)
 
 
 def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str) -> Comparison:
@@ -143,7 +147,7 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
     beyond = np.isfinite(right) & (np.abs(right) > _LARGEST[dtype])  # more than the dtype holds
     error = np.where(beyond, 0.0, error)
     if not np.isfinite(error).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0])
+        where = wanted.place(tensor, tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0]))
         count = int((~np.isfinite(error)).sum())
         text = f"{count} of {error.size} values of {tensor} are not finite, the first at {where}"
         return Comparison(tensor=tensor, share=None, error=None, problem=text)
@@ -154,7 +158,7 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
     problem = None
     if shares[worst] > 1:
         problem = (
-            f"{tensor} is off by {error[worst]:.3g} at {worst}, "
+            f"{tensor} is off by {error[worst]:.3g} at {wanted.place(tensor, worst)}, "
             f"{shares[worst]:.3g} times what rounding explains"
         )
     elif mean > 1:

@@ -160,15 +160,6 @@ def test_the_clock_stops_after_the_work_is_done(tmp_path):
     assert min(samples["slow"]) >= 20
 
 
-def test_a_workload_too_large_for_the_reference_is_said_so_not_blamed(monkeypatch):
-    monkeypatch.setattr("assay.bench.judge.memory_bytes", lambda: 1 << 10)
-    request = Request(
-        probes=("accuracy",), workload=SPEC, subjects=("eager",), device="cpu", warmup=0, rounds=0
-    )
-    ((status, reason),) = outcomes(list(run(request, host.inspect())), "eager").values()
-    assert status == "unsupported" and "float64 reference would need" in reason
-
-
 def test_a_probe_that_measures_nothing_proves_nothing(tmp_path):
     (tmp_path / "silent.py").write_text("def measure(call, workload, host):\n    return []\n")
     ((status, reason),) = outcomes(measured(tmp_path, "eager", probe="silent"), "eager").values()

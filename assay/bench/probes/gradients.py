@@ -16,7 +16,9 @@ from assay.workloads.synthetic import Workload
 STAGE = "check"
 EVERY_WORKLOAD = True
 
-_EXPANDED_SCORES = 100_000  # above it, another reference for the expanded dO costs too much
+# Above these numbers of scores, asking once more costs too much.
+_ALONE_SCORES = 1 << 24
+_EXPANDED_SCORES = 100_000
 
 
 def cases(plan: Plan) -> list[WorkloadSpec]:
@@ -30,9 +32,9 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
         return [judge.unsupported("gradients", "it says that it has no backward here")]
     found = judge.measurements(judge.backward(call)[1:])
     if all(measurement.status == "ok" for measurement in found):
-        found += _each_alone(call)
-        if np.prod(workload.seen.shape) * workload.spec.heads <= _EXPANDED_SCORES:
-            found += _expanded(call, workload)
+        scores = judge.scores(workload.spec)
+        found += _each_alone(call) if scores <= _ALONE_SCORES else []
+        found += _expanded(call, workload) if scores <= _EXPANDED_SCORES else []
     return found
 
 

@@ -1,0 +1,161 @@
+"""The right results of a few rows and keys, where all of them would be too much to compute.
+
+Rows of the output, the LSE and dq need only their own query. A row of dk or dv needs every query of
+its kv head, so few kv heads are looked at, and their queries are gone through in blocks.
+
+P (batch, head) pairs are chosen; in a small problem made of them, they are the batch.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.attention import baseline, reference
+from assay.attention.budget import Allowance, allowances
+from assay.attention.reference import Result
+from assay.workloads.synthetic import Workload
+
+_PAIRS = 6
+_ROWS = 16
+_KEY_PAIRS = 2
+_KEYS = 32
+_MANY_SCORES = 1 << 26  # of one kv head; beyond it, one head must do
+_BLOCK_SCORES = 1 << 21
+
+Index = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch, head and row, of one shape together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampled:
+    """Results of the chosen places, shaped [P, 1, rows, D], their budgets, and where they are."""
+
+    result: Result
+    allowed: dict[str, Allowance]
+    index: dict[str, Index]
+
+
+def sample(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -> Sampled:
+    """Some rows of out, LSE and dq, and some keys of dk and dv; which ones the seed decides."""
+    by_row = sample_rows(workload, pairs=pairs, rows=rows)
+    by_key = _sample_keys(workload)
+    return Sampled(
+        result=Result(
+            out=by_row.result.out,
+            lse=by_row.result.lse,
+            dq=by_row.result.dq,
+            dk=by_key.result.dk,
+            dv=by_key.result.dv,
+        ),
+        allowed=by_row.allowed | by_key.allowed,
+        index=by_row.index | by_key.index,
+    )
+
+
+def sample_rows(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -> Sampled:
+    """Some rows of out, LSE and dq."""
+    spec = workload.spec
+    generator = np.random.default_rng((spec.seed, 1))
+    batch, head = _chosen_pairs(generator, spec.batch, spec.heads, pairs)
+    row = np.stack([_chosen(generator, spec.query_length, rows) for _ in batch])
+    kv_head = head // (spec.heads // spec.kv_heads)
+    arrays = {
+        "q": workload.q[batch[:, None], head[:, None], row][:, None],
+        "k": workload.k[batch, kv_head][:, None],
+        "v": workload.v[batch, kv_head][:, None],
+        "grad_out": workload.grad_out[batch[:, None], head[:, None], row][:, None],
+    }
+    seen = np.stack(
+        [workload.seen_of(b, rows=r)[None] for b, r in zip(batch.tolist(), row, strict=True)]
+    )
+    setting = {"causal": spec.causal, "scale": spec.scale, "seen": seen}
+    index = (batch[:, None, None], head[:, None, None], row[:, None])
+    return _held(arrays, setting, spec.dtype, {name: index for name in ("out", "lse", "dq")})
+
+
+def _sample_keys(workload: Workload) -> Sampled:
+    """Some rows of dk and dv."""
+    spec = workload.spec
+    group = spec.heads // spec.kv_heads
+    generator = np.random.default_rng((spec.seed, 2))
+    scores = group * spec.query_length * spec.key_length
+    count = _KEY_PAIRS if scores <= _MANY_SCORES else 1
+    batch, kv_head = _chosen_pairs(generator, spec.batch, spec.kv_heads, count)
+    key = np.stack([_chosen(generator, spec.key_length, _KEYS) for _ in batch])
+    heads = kv_head[:, None] * group + np.arange(group)
+    arrays = {
+        "q": workload.q[batch[:, None], heads],
+        "k": workload.k[batch[:, None], kv_head[:, None], key][:, None],
+        "v": workload.v[batch[:, None], kv_head[:, None], key][:, None],
+        "grad_out": workload.grad_out[batch[:, None], heads],
+    }
+    seen = np.stack(
+        [workload.seen_of(b, columns=c)[None] for b, c in zip(batch.tolist(), key, strict=True)]
+    )
+    pairs = zip(batch.tolist(), kv_head.tolist(), strict=True)
+    known = [_over_all_keys(workload, b, g) for b, g in pairs]
+    setting = {
+        "causal": spec.causal,
+        "scale": spec.scale,
+        "seen": seen,
+        "known": Result(
+            out=np.stack([one.out for one in known]), lse=np.stack([one.lse for one in known])
+        ),
+    }
+    index = (batch[:, None, None], kv_head[:, None, None], key[:, None])
+    wanted = {name: index for name in ("dk", "dv")}
+    return _held(arrays, setting, spec.dtype, wanted, keys=spec.key_length)
+
+
+def _over_all_keys(workload: Workload, batch: int, kv_head: int) -> Result:
+    """Output and LSE of all queries that read one kv head, [group, M, D] and [group, M]."""
+    spec = workload.spec
+    group = spec.heads // spec.kv_heads
+    own = slice(kv_head * group, (kv_head + 1) * group)
+    k, v = (a[batch : batch + 1, kv_head : kv_head + 1] for a in (workload.k, workload.v))
+    size = max(1, _BLOCK_SCORES // (group * spec.key_length))
+
+    def block(first: int) -> Result:
+        rows = np.arange(first, min(first + size, spec.query_length))
+        q = workload.q[batch : batch + 1, own, rows[0] : rows[-1] + 1]
+        seen = workload.seen_of(batch, rows=rows)[None, None]
+        return reference.attention(q, k, v, causal=spec.causal, scale=spec.scale, seen=seen)
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        found = list(threads.map(block, range(0, spec.query_length, size)))
+    return Result(
+        out=np.concatenate([one.out[0] for one in found], axis=1),
+        lse=np.concatenate([one.lse[0] for one in found], axis=1),
+    )
+
+
+def _held(
+    arrays: dict[str, np.ndarray],
+    setting: dict,
+    dtype: str,
+    index: dict[str, Index],
+    keys: int | None = None,
+) -> Sampled:
+    right = reference.attention(**arrays, **setting)
+    with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
+        plain = baseline.attention(**arrays, **setting, dtype=dtype)
+        plainly = {name: value for name, value in setting.items() if name != "known"}
+        allowed = allowances(right, plain, **arrays, **plainly, dtype=dtype, keys=keys)
+    return Sampled(result=right, allowed={name: allowed[name] for name in index}, index=index)
+
+
+def _chosen_pairs(
+    generator: np.random.Generator, batch: int, heads: int, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The last pair of batch row and head, where offsets are largest, the first, and others."""
+    chosen = _chosen(generator, batch * heads, count)
+    return chosen // heads, chosen % heads
+
+
+def _chosen(generator: np.random.Generator, total: int, count: int) -> np.ndarray:
+    """Distinct numbers below `total`: the last, the first and others, as many as there are."""
+    ends = [total - 1, 0][: min(count, total)]
+    inner = generator.choice(total, size=min(count, total), replace=False)
+    found = dict.fromkeys([*ends, *inner.tolist()])
+    return np.sort(np.array(list(found)[: min(count, total)]))
