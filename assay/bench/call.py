@@ -36,6 +36,8 @@ class Call:
     options: dict[str, Any]
     # What became of a case in another process (twin.Elsewhere), where there is one.
     elsewhere: Callable[[WorkloadSpec], Any] | None = field(default=None, compare=False)
+    timer: Any = None  # timing.Timer, while something is timed
+    state: dict[str, Any] = field(default_factory=dict)  # what a timed probe makes only once
 
     @property
     def name(self) -> str:
@@ -61,9 +63,13 @@ class Call:
             partial(self.apply, **options), self.inputs, sent, wanted=wanted
         )
 
-    def numpy(self, array: Any) -> Any:
-        """An output, a gradient or an LSE as float64, [batch, heads, seq, dim] or [.., seq]."""
-        return self.framework.numpy(self._turned(array))
+    def numpy(self, array: Any, index: tuple[Any, ...] | None = None) -> Any:
+        """An output, a gradient or an LSE as float64, [batch, heads, seq, dim] or [.., seq]; or
+        what lies at `index` of it, integer arrays for batch, head and place."""
+        turned = self._turned(array)
+        return self.framework.numpy(
+            turned if index is None else self.framework.taken(turned, index)
+        )
 
     def placed(self, array: Any, layout: str = "plain") -> Any:
         """A [batch, heads, seq, dim] NumPy array as this implementation is given it."""
@@ -87,15 +93,40 @@ class Unsupported(Exception):
     """The implementation itself says that this workload is not for it."""
 
 
+def require_backward(call: Call) -> None:
+    """Raise Unsupported for an implementation without a backward pass here."""
+    if not call.has_backward:
+        raise Unsupported("it says that it has no backward here")
+
+
+# Arrays that are placed, by framework and layout, for all implementations of one workload.
+Placed = dict[tuple[str, str], tuple[Any, ...]]
+
+
 def bind(
-    name: str, workload: Workload, *, host: Host, device: str, folders: Sequence[Path] = ()
+    name: str,
+    workload: Workload,
+    *,
+    host: Host,
+    device: str,
+    folders: Sequence[Path] = (),
+    placed: Placed | None = None,
 ) -> Call:
-    """Load `name` and place the workload's arrays; raises Unsupported with its own reason."""
-    return bind_loaded(contract.load(name, folders), workload, host=host, device=device)
+    """Load `name` and place the workload's arrays; raises Unsupported with its own reason.
+
+    With `placed`, implementations of one framework and layout are given the very same arrays.
+    """
+    implementation = contract.load(name, folders)
+    return bind_loaded(implementation, workload, host=host, device=device, placed=placed)
 
 
 def bind_loaded(
-    implementation: Implementation, workload: Workload, *, host: Host, device: str
+    implementation: Implementation,
+    workload: Workload,
+    *,
+    host: Host,
+    device: str,
+    placed: Placed | None = None,
 ) -> Call:
     """As `bind`, with an implementation that is loaded."""
     spec = workload.spec
@@ -111,14 +142,21 @@ def bind_loaded(
         host=here,
         device=device,
         framework=framework,
-        function=implementation.for_workload(spec),
+        # What compiles for a workload sees its shapes, not the seed that its values come from.
+        function=implementation.for_workload(replace(spec, seed=0)),
         workload=workload,
         inputs=(),
         grad_out=None,
         options={"causal": spec.causal, "scale": spec.scale, **_marks(framework, workload, device)},
     )
-    inputs = tuple(call.placed(a, spec.layout) for a in (workload.q, workload.k, workload.v))
-    return replace(call, inputs=inputs, grad_out=call.placed(workload.grad_out))
+    placed = {} if placed is None else placed
+    form = (implementation.framework, implementation.layout)
+    if form not in placed:
+        arrays = (workload.q, workload.k, workload.v)
+        inputs = tuple(call.placed(array, spec.layout) for array in arrays)
+        placed[form] = (inputs, call.placed(workload.grad_out))
+    inputs, grad_out = placed[form]
+    return replace(call, inputs=inputs, grad_out=grad_out)
 
 
 def _marks(framework: ModuleType, workload: Workload, device: str) -> dict[str, Any]:

@@ -1,23 +1,25 @@
 """Runs probes over implementations on one workload, in one process.
 
-A paired probe is called in interleaved rounds whose order alternates, so that drift of the machine
-falls on all implementations alike; any other probe is called once for each. What one
-implementation does wrong is its own outcome and the others go on.
+A paired probe is called in interleaved rounds (assay/bench/rounds.py); any other probe is called
+once for each implementation. What one implementation does wrong is its own outcome and the others
+go on.
 """
 
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from types import ModuleType
 
 import msgspec
 
 from assay import plugins
-from assay.bench.call import Call, Unsupported, bind
+from assay.bench import rounds
+from assay.bench.answers import Answers, WrongAnswer
+from assay.bench.audit import Audit
+from assay.bench.call import Call, Placed, Unsupported, bind
 from assay.errors import BadInput
 from assay.host import Host
 from assay.records.schema import Measurement, Status
@@ -47,112 +49,112 @@ class Request:
 
 
 def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
-    """Measurements of each subject as they are complete."""
+    """Measurements of each subject as they are complete.
+
+    Gates come first, and who fails one is not measured further; then what is timed; then the rest.
+    """
     try:
-        probes = [
-            plugins.load(plugins.find("probes", name, request.folders)) for name in request.probes
-        ]
+        probes = {
+            name: plugins.load(plugins.find("probes", name, request.folders))
+            for name in request.probes
+        }
     except BadInput as error:
         yield from (_outcome(subject, request, error, "load") for subject in request.subjects)
         return
     workload = make(request.workload)
     calls: dict[str, Call] = {}
+    placed: Placed = {}
     for subject in request.subjects:
         yield Begin(subject)
         try:
-            calls[subject], prepared = _prepared(subject, workload, request, host)
+            calls[subject], prepared = _prepared(subject, workload, request, host, placed)
             yield _of(subject, workload, prepared)
         except BadInput as error:
             yield _outcome(subject, request, error, "load")
         except Exception as error:
             yield _outcome(subject, request, error)
-    for probe in probes:
-        measured = _interleaved if getattr(probe, "PAIRED", False) else _one_by_one
-        yield from measured(probe, calls, workload, request, host)
+    audit = Audit()
+    for name in sorted(probes, key=lambda name: _turn(probes[name])):
+        probe = probes[name]
+        measured = _paired if _says_so(probe, "PAIRED") else _one_by_one
+        for item in measured(name, probe, calls, workload, request, host):
+            yield audit.believed(item) if isinstance(item, Measurement) else item
+            failed = isinstance(item, Measurement) and item.status == "failed"
+            if failed and _says_so(probe, "GATE"):
+                calls.pop(item.subject, None)
+
+
+def _turn(probe: ModuleType) -> int:
+    """When a probe has its turn."""
+    return 0 if _says_so(probe, "GATE") else 1 if _says_so(probe, "PAIRED") else 2
+
+
+def _says_so(probe: ModuleType, word: str) -> bool:
+    return bool(getattr(probe, word, False))
 
 
 def _prepared(
-    subject: str, workload: Workload, request: Request, host: Host
+    subject: str, workload: Workload, request: Request, host: Host, placed: Placed
 ) -> tuple[Call, Measurement]:
     """A call, and how long it took to load, place and compile it."""
     start = time.perf_counter()
-    call = bind(subject, workload, host=host, device=request.device, folders=request.folders)
+    call = bind(
+        subject,
+        workload,
+        host=host,
+        device=request.device,
+        folders=request.folders,
+        placed=placed,
+    )
     call.synchronize()
     elapsed_ms = (time.perf_counter() - start) * 1e3
-    source = "host clock: import, prepare and placing the inputs"
+    source = "host clock: import, prepare and, where no other had done it, placing the inputs"
     return call, Measurement(metric="prepare_ms", value=elapsed_ms, unit="ms", source=source)
 
 
 def _one_by_one(
-    probe: ModuleType, calls: dict[str, Call], workload: Workload, request: Request, host: Host
+    name: str,
+    probe: ModuleType,
+    calls: dict[str, Call],
+    workload: Workload,
+    request: Request,
+    host: Host,
 ) -> Iterator[Begin | Measurement]:
-    for subject, call in calls.items():
+    for subject, call in list(calls.items()):
         yield Begin(subject)
         try:
-            for measurement in _values(probe.measure(call, workload, host)):
+            for measurement in rounds.measured(probe.measure(call, workload, host)):
                 yield _of(subject, workload, measurement)
         except Exception as error:
-            yield _outcome(subject, request, error)
+            yield _outcome(subject, request, error, name)
 
 
-def _interleaved(
-    probe: ModuleType, calls: dict[str, Call], workload: Workload, request: Request, host: Host
+def _paired(
+    name: str,
+    probe: ModuleType,
+    calls: dict[str, Call],
+    workload: Workload,
+    request: Request,
+    host: Host,
 ) -> Iterator[Begin | Measurement]:
-    rounds: dict[str, list[list[Measurement]]] = {subject: [] for subject in calls}
-    running = dict(calls)
-    for subject, call in calls.items():
-        yield Begin(subject)
-        try:
-            yield _of(subject, workload, _warm_up(call, request.warmup))
-        except Exception as error:
-            del running[subject]
-            yield _outcome(subject, request, error)
-    for number in range(request.rounds):
-        order = list(running) if number % 2 == 0 else list(reversed(running))
-        for subject in order:
-            yield Begin(subject)
-            try:
-                rounds[subject].append(_values(probe.measure(calls[subject], workload, host)))
-            except Exception as error:
-                del running[subject]
-                yield _outcome(subject, request, error)
-    for subject in running:
-        for measurement in _gathered(rounds[subject]):
-            yield _of(subject, workload, measurement)
-
-
-def _warm_up(call: Call, count: int) -> Measurement:
-    """Unmeasured calls; the first of them, which may compile, is reported apart."""
-    call.synchronize()
-    start = time.perf_counter()
-    call()
-    call.synchronize()
-    first_ms = (time.perf_counter() - start) * 1e3
-    for _ in range(count - 1):
-        call()
-    call.synchronize()
-    source = "host clock around the first call, not among the samples"
-    return Measurement(metric="first_call_ms", value=first_ms, unit="ms", source=source)
-
-
-def _gathered(rounds: list[list[Measurement]]) -> Iterator[Measurement]:
-    """One measurement per metric with the samples of all rounds; its value is their median."""
-    for same_metric in zip(*rounds, strict=True):
-        samples = [sample for measurement in same_metric for sample in measurement.samples]
-        yield msgspec.structs.replace(same_metric[0], samples=samples, value=median(samples))
-
-
-def _values(returned: Iterable[Measurement | dict]) -> list[Measurement]:
-    """What a probe returned, which may be plain dicts with the fields of Measurement."""
-    try:
-        values = msgspec.convert(returned, list[Measurement], from_attributes=True)
-    except msgspec.ValidationError as error:
-        raise BadInput(
-            f"a probe returns a list of measurements; this one does not: {error}"
-        ) from error
-    if not values:
-        raise BadInput("a probe returns at least one measurement; this one returned none")
-    return values
+    """Interleaved rounds, and after them a look at the inputs that all were given."""
+    before = {subject: rounds.checksums(call) for subject, call in calls.items()}
+    plan = rounds.Plan(warmup=request.warmup, rounds=request.rounds)
+    found: list[Measurement] = []
+    for item in rounds.interleaved(probe, calls, workload, host, plan, Answers.of(workload)):
+        if isinstance(item, str):
+            yield Begin(item)
+        elif isinstance(item, rounds.Failed):
+            yield _outcome(item.subject, request, item.error, name)
+        else:
+            found.append(_of(*item[:1], workload, item[1]))
+    for measurement in found:
+        subject = measurement.subject
+        if subject in before and rounds.checksums(calls[subject]) != before[subject]:
+            error = rounds.InputsChanged("its inputs were changed while it was timed")
+            yield _outcome(subject, request, error, name)
+        else:
+            yield measurement
 
 
 def _of(subject: str, workload: Workload, measurement: Measurement) -> Measurement:
@@ -164,9 +166,11 @@ def _outcome(
 ) -> Measurement:
     """A failure as a result like any other, under the probe's name or `load`; the traceback goes
     to the log."""
+    if device_lost(error):
+        raise error  # nothing works in this process any more; a new one goes on with the others
     status: Status = "failed"
     reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, BadInput):
+    if isinstance(error, BadInput | WrongAnswer | rounds.InputsChanged):
         reason = str(error)
     elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)
@@ -182,6 +186,7 @@ def _outcome(
         status=status,
         reason=reason,
         workload=identity(request.workload),
+        alone=len(request.subjects) == 1,
     )
 
 

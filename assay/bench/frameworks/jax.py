@@ -4,7 +4,7 @@ import gc
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -49,6 +49,18 @@ def numpy(array: jax.Array) -> np.ndarray:
 def bits(array: jax.Array) -> bytes:
     """The array's very bytes, in the order of its indices."""
     return np.asarray(array).tobytes()
+
+
+def taken(array: jax.Array, index: Sequence[np.ndarray]) -> jax.Array:
+    """What lies at some places, given by an integer array for each of the first axes."""
+    return array[tuple(index)]
+
+
+def all_finite(array: jax.Array) -> bool:
+    """Whether no element is infinite or NaN; -inf of an LSE that sees nothing counts as finite."""
+    if array.ndim == 3:
+        return not bool((jnp.isnan(array) | jnp.isposinf(array)).any())
+    return bool(jnp.isfinite(array).all())
 
 
 def swapped(array: jax.Array, first: int, second: int) -> jax.Array:
@@ -101,6 +113,39 @@ def gradients(
 def poisoned(device: str) -> Iterator[bool]:
     """Yields False: a JAX program never sees memory that it has not written."""
     yield False
+
+
+def pullback(
+    call: Callable[..., jax.Array], inputs: Sequence[jax.Array], state: dict[str, Any]
+) -> Callable[[jax.Array], tuple[jax.Array, ...]]:
+    """Runs the forward pass; what comes back runs the backward pass. Both are compiled once."""
+    if not state:
+        state["forward"] = jax.jit(lambda *given: jax.vjp(call, *given))
+        state["backward"] = jax.jit(lambda pull_back, grad_out: pull_back(grad_out))
+    _, pull_back = jax.block_until_ready(state["forward"](*inputs))
+    return partial(state["backward"], pull_back)
+
+
+def trained(
+    call: Callable[..., jax.Array],
+    inputs: Sequence[jax.Array],
+    grad_out: jax.Array,
+    state: dict[str, Any],
+) -> tuple[jax.Array, ...]:
+    """The gradients, by a forward and a backward pass that are compiled together."""
+    if not state:
+        state["both"] = jax.jit(lambda given, grad_out: jax.vjp(call, *given)[1](grad_out))
+    return state["both"](tuple(inputs), grad_out)
+
+
+def times(array: jax.Array, factor: float) -> jax.Array:
+    """The array multiplied by a number."""
+    return array * jnp.asarray(factor, array.dtype)
+
+
+def checksum(array: jax.Array) -> int:
+    """Zero: JAX arrays cannot be changed."""
+    return 0
 
 
 def synchronize(device: str) -> None:

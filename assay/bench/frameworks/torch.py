@@ -61,6 +61,18 @@ def bits(tensor: torch.Tensor) -> bytes:
     return tensor.detach().contiguous().cpu().flatten().view(torch.uint8).numpy().tobytes()
 
 
+def taken(tensor: torch.Tensor, index: Sequence[np.ndarray]) -> torch.Tensor:
+    """What lies at some places, given by an integer array for each of the first axes."""
+    return tensor[tuple(torch.from_numpy(i).to(tensor.device) for i in index)]
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is infinite or NaN; -inf of an LSE that sees nothing counts as finite."""
+    if tensor.dim() == 3:
+        return not bool((tensor.isnan() | tensor.isposinf()).any())
+    return bool(tensor.isfinite().all())
+
+
 def swapped(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
     return tensor.transpose(first, second)
 
@@ -142,6 +154,39 @@ def _filled(fresh: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
         return tensor
 
     return poisoned_memory
+
+
+def pullback(
+    call: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], state: dict[str, Any]
+) -> Callable[[torch.Tensor], tuple[torch.Tensor, ...]]:
+    """Runs the forward pass; what comes back runs the backward pass, once."""
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    out = call(*leaves)
+    return lambda grad_out: torch.autograd.grad(out, leaves, grad_out)
+
+
+def trained(
+    call: Callable[..., torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    grad_out: torch.Tensor,
+    state: dict[str, Any],
+) -> tuple[torch.Tensor, ...]:
+    """The gradients, by a forward and a backward pass."""
+    return pullback(call, inputs, state)(grad_out)
+
+
+def times(tensor: torch.Tensor, factor: float) -> torch.Tensor:
+    """The tensor multiplied by a number, lying in memory as it does."""
+    result = torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )
+    return torch.mul(tensor, factor, out=result)
+
+
+def checksum(tensor: torch.Tensor) -> int:
+    """A number that changes when an element does; read on the device."""
+    whole = torch.int32 if tensor.element_size() == 4 else torch.int16
+    return int(tensor.contiguous().view(whole).sum(dtype=torch.int64))
 
 
 def synchronize(device: str) -> None:

@@ -1,0 +1,8 @@
+"""How time is taken in each framework; one file each.
+
+`clock(device)` has `time(work)`, which gives milliseconds and what `work` returned, and `source`,
+what the clock is. `flusher(device)` empties caches before it. `captured` is a forward pass as the
+replay of a CUDA graph, None where there are none. `annotated` names a range in a timeline.
+"""
+
+CONTRACT = ("clock", "flusher", "captured", "annotated")

@@ -1,0 +1,17 @@
+"""How long the backward pass of one call takes, without the forward pass before it."""
+
+from assay.bench.call import Call, require_backward
+from assay.host import Host
+from assay.records.schema import Measurement
+from assay.workloads.synthetic import Workload
+
+PAIRED = True
+
+
+def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+    """One sample in milliseconds; the forward pass is made anew for it, and not timed."""
+    require_backward(call)
+    pull_back = call.framework.pullback(call.apply, call.inputs, call.state)
+    gives = ("dq", "dk", "dv")
+    elapsed_ms = call.timer.time(lambda: pull_back(call.grad_out), gives=gives)
+    return [call.timer.measurement("backward_ms", elapsed_ms)]

@@ -1,0 +1,19 @@
+"""How long the forward and the backward pass take together."""
+
+from assay.bench.call import Call, require_backward
+from assay.host import Host
+from assay.records.schema import Measurement
+from assay.workloads.synthetic import Workload
+
+PAIRED = True
+
+
+def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+    """One sample in milliseconds."""
+    require_backward(call)
+
+    def both() -> tuple[object, ...]:
+        return call.framework.trained(call.apply, call.inputs, call.grad_out, call.state)
+
+    elapsed_ms = call.timer.time(both, gives=("dq", "dk", "dv"))
+    return [call.timer.measurement("training_ms", elapsed_ms)]

@@ -1,0 +1,173 @@
+"""Samples of several implementations side by side: interleaved rounds whose order alternates.
+
+Drift of the machine falls on all of them alike. Every round has inputs of its own: v times a power
+of two that nobody knows beforehand (assay/bench/answers.py). No sample is left out.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from statistics import median
+from types import ModuleType
+
+import msgspec
+
+from assay.bench.answers import FACTORS, Answers
+from assay.bench.call import Call
+from assay.bench.telemetry import Telemetry
+from assay.bench.timing import Timer, clocks_of
+from assay.host import Host
+from assay.records.schema import Measurement
+from assay.workloads.synthetic import Workload
+
+STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
+_WINDOW = 3
+_MOST_WARMUP_MS = 2000.0  # after which what is still not stable is measured as it is
+_SHORTEST_WARMUP = 2  # calls: the first may compile
+
+# What a probe says of one call, and what to do when a subject fails.
+Measure = Callable[[Call], list[Measurement]]
+
+
+class InputsChanged(Exception):
+    """An implementation wrote into what it was given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How many calls are made before, at least, and how many are timed."""
+
+    warmup: int
+    rounds: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A subject that gets no samples, and why."""
+
+    subject: str
+    error: Exception
+
+
+def interleaved(
+    probe: ModuleType,
+    calls: dict[str, Call],
+    workload: Workload,
+    host: Host,
+    plan: Plan,
+    answers: Answers,
+) -> Iterator[str | Failed | tuple[str, Measurement]]:
+    """The name of each subject before its turn, and its measurements, or why there are none."""
+    running = {
+        name: replace(call, timer=Timer(call=call, answers=answers), state={})
+        for name, call in calls.items()
+    }
+    generator = random.SystemRandom()
+
+    def measure(call: Call) -> list[Measurement]:
+        return measured(probe.measure(call, workload, host))
+
+    for name, call in list(running.items()):
+        yield name
+        try:
+            for measurement in _warm_up(call, measure, generator, plan):
+                yield name, measurement
+        except Exception as error:
+            del running[name]
+            yield Failed(subject=name, error=error)
+    device = next(iter(calls.values())).device if calls else ""
+    telemetry = Telemetry(host, device)
+    samples: dict[str, list[list[Measurement]]] = {name: [] for name in running}
+    for number in range(plan.rounds):
+        factor, scaled = generator.choice(FACTORS), {}
+        for name in list(running) if number % 2 == 0 else list(reversed(running)):
+            yield name
+            try:
+                with clocks_of(running[name]).annotated(f"{name} round {number}", device):
+                    samples[name].append(measure(_turned(running[name], factor, scaled)))
+            except Exception as error:
+                del running[name]
+                yield Failed(subject=name, error=error)
+        telemetry.read()
+    for name in running:
+        for measurement in gathered(samples[name]):
+            yield name, measurement
+    if running:
+        metric = samples[next(iter(running))][0][0].metric
+        for reading in telemetry.measurements():
+            yield device, msgspec.structs.replace(reading, metric=f"{metric}.{reading.metric}")
+
+
+def _turned(call: Call, factor: float, scaled: dict[int, object]) -> Call:
+    """The call on this round's values; subjects that share their inputs share these too."""
+    q, k, v = call.inputs
+    if id(v) not in scaled:
+        scaled[id(v)] = call.framework.times(v, factor)
+    call.timer.factor = factor
+    return replace(call, inputs=(q, k, scaled[id(v)]))
+
+
+def _warm_up(
+    call: Call, measure: Measure, generator: random.SystemRandom, plan: Plan
+) -> Iterator[Measurement]:
+    """Calls until two windows of them agree; the first, which may compile, is told apart."""
+    call.framework.empty_cache(call.device)
+    before = checksums(call)
+    taken: list[Measurement] = []
+    with clocks_of(call).annotated(f"{call.name} warm-up", call.device):
+        while not _warm([one.samples[0] for one in taken], plan.warmup):
+            one, *_ = measure(_turned(call, generator.choice(FACTORS), {}))
+            taken.append(one)
+    if checksums(call) != before:
+        _restore(call)
+        raise InputsChanged("it writes into its inputs; what it is given must stay as it was")
+    samples, metric = [one.samples[0] for one in taken], taken[0].metric
+    told = {"unit": "ms", "source": f"{taken[0].source}; not among the samples"}
+    yield Measurement(metric=f"{metric}.first", value=samples[0], **told)
+    yield Measurement(metric=f"{metric}.warmup", value=sum(samples), samples=samples, **told)
+
+
+def _warm(samples: list[float], least: int) -> bool:
+    count = len(samples)
+    if count < _SHORTEST_WARMUP:
+        return False
+    if sum(samples[1:]) > _MOST_WARMUP_MS:
+        return True
+    if count < max(least, 2 * _WINDOW):
+        return False
+    last, before = median(samples[-_WINDOW:]), median(samples[-2 * _WINDOW : -_WINDOW])
+    return abs(last / before - 1) < STABLE if before else True
+
+
+def checksums(call: Call) -> list[int]:
+    """Of the inputs, as they are now."""
+    return [call.framework.checksum(array) for array in call.inputs]
+
+
+def _restore(call: Call) -> None:
+    """The inputs as they should be, for the subjects that share them."""
+    workload = call.workload
+    for array, right in zip(call.inputs, (workload.q, workload.k, workload.v), strict=True):
+        call.framework.overwrite(array, call.placed(right, workload.spec.layout))
+
+
+def measured(returned: object) -> list[Measurement]:
+    """What a probe returned, which may be plain dicts with the fields of Measurement."""
+    from assay.errors import BadInput
+
+    try:
+        values = msgspec.convert(returned, list[Measurement], from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"a probe returns a list of measurements; this one does not: {error}"
+        ) from error
+    if not values:
+        raise BadInput("a probe returns at least one measurement; this one returned none")
+    return values
+
+
+def gathered(rounds: list[list[Measurement]]) -> Iterator[Measurement]:
+    """One measurement per metric with the samples of all rounds; its value is their median."""
+    for same_metric in zip(*rounds, strict=True):
+        samples = [sample for measurement in same_metric for sample in measurement.samples]
+        yield msgspec.structs.replace(same_metric[0], samples=samples, value=median(samples))

@@ -1,0 +1,99 @@
+"""Clock, power and temperature of a device beside the samples, where its driver tells them."""
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+from assay.host import Host
+from assay.records.schema import Measurement
+
+UNITS = {"sm_clock_mhz": "MHz", "power_w": "W", "temperature_c": "°C"}
+
+Readings = dict[str, float]
+
+
+class Telemetry:
+    """Read once in each round, never while something is timed."""
+
+    def __init__(self, host: Host, device: str) -> None:
+        self._device = device
+        self._rounds: list[Readings] = []
+        self._source, self._read = _reader(host, device)
+
+    def read(self) -> None:
+        if self._read:
+            self._rounds.append(self._read())
+
+    def measurements(self) -> list[Measurement]:
+        """A sample of each reading for every round; unknown with the reason where there is none."""
+        found = []
+        for metric, unit in UNITS.items():
+            samples = [readings[metric] for readings in self._rounds if metric in readings]
+            known = bool(samples)
+            found.append(
+                Measurement(
+                    subject=self._device,
+                    metric=metric,
+                    value=median(samples) if known else None,
+                    unit=unit,
+                    samples=samples,
+                    source=self._source if known else None,
+                    reason=None if known else f"not told: {self._source}",
+                )
+            )
+        return found
+
+
+def _reader(host: Host, device: str) -> tuple[str, Callable[[], Readings] | None]:
+    """Where readings come from, or why there are none."""
+    found = next((d for d in host.devices if d.label == device), None)
+    if found is None:
+        return f"there is no device {device}", None
+    if found.kind == "cpu":
+        return _cpu()
+    if found.kind == "cuda":
+        return _nvidia(found.uuid)
+    return "readings of AMD devices are not taken", None
+
+
+def _cpu() -> tuple[str, Callable[[], Readings] | None]:
+    """The mean clock of the cores, as the kernel tells it."""
+    text = Path("/proc/cpuinfo")
+
+    def read() -> Readings:
+        told = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", text.read_text(), re.MULTILINE)
+        return {"sm_clock_mhz": sum(map(float, told)) / len(told)} if told else {}
+
+    if not text.is_file() or not read():
+        return "the kernel tells no clock of the cores", None
+    return "/proc/cpuinfo, mean over the cores", read
+
+
+def _nvidia(uuid: str | None) -> tuple[str, Callable[[], Readings] | None]:
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        return "package nvidia-ml-py is not installed", None
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except (pynvml.NVMLError, TypeError) as error:
+        return f"NVML: {error}", None
+
+    def read() -> Readings:
+        asked = {
+            "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+            "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+            "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(
+                handle, pynvml.NVML_TEMPERATURE_GPU
+            ),
+        }
+        found = {}
+        for name, ask in asked.items():
+            with suppress(pynvml.NVMLError):  # a reading that this device does not give
+                found[name] = float(ask())
+        return found
+
+    return "NVML, between rounds", read

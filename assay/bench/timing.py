@@ -1,0 +1,60 @@
+"""One timed piece of work: caches first, then the clock, then a look at what came out.
+
+The answer of a timed call is taken before anything else waits for the device, so work that is still
+going on when the clock stops shows as a wrong answer.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from assay import plugins
+from assay.bench.answers import Answers
+from assay.bench.call import Call
+from assay.records.schema import Measurement
+
+
+def clocks_of(call: Call) -> ModuleType:
+    """How time is taken in the framework of a call."""
+    return plugins.load(plugins.find("clocks", call.implementation.framework))
+
+
+@dataclass(kw_only=True)
+class Timer:
+    """Times work for one subject. `answers` says what is right; `factor` is what this round's
+    values were multiplied by, which no implementation can know beforehand."""
+
+    call: Call
+    answers: Answers
+    factor: float = 1.0
+    _clock: Any = field(init=False)
+    _flush: Callable[[], str] = field(init=False)
+    _flushed: str = ""
+
+    def __post_init__(self) -> None:
+        clocks = clocks_of(self.call)
+        self._clock = clocks.clock(self.call.device)
+        self._flush = clocks.flusher(self.call.device)
+
+    def time(self, work: Callable[[], Any], *, gives: tuple[str, ...]) -> float:
+        """Milliseconds that `work` takes; it returns an array, or one for each name in `gives`.
+
+        Raises WrongAnswer where one of them is not what it must be.
+        """
+        self._flushed = self._flush()
+        elapsed_ms, result = self._clock.time(work)
+        arrays = result if len(gives) > 1 else (result,)
+        self.answers.hold(self.call, dict(zip(gives, arrays, strict=True)), self.factor)
+        return elapsed_ms
+
+    def measurement(self, metric: str, elapsed_ms: float) -> Measurement:
+        """One sample."""
+        return Measurement(
+            metric=metric,
+            value=elapsed_ms,
+            unit="ms",
+            samples=[elapsed_ms],
+            level="kernel",
+            source=f"{self._clock.source}; {self._flushed}",
+        )
