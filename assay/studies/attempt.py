@@ -1,7 +1,8 @@
 """One attempt at a cell: its process, and the rest of it after a crash.
 
 All subjects of a cell run in one process. If that process crashes, hangs or runs out of memory,
-the subject it was at gets that outcome and each of the others runs alone. Where the probes make
+the subject it was at gets that outcome and each of the others runs alone. A subject that runs out
+of memory by itself is tried again alone, because others held some. Where the probes make
 cases of their own, the probe it was at gets it, and a new process goes on with the others; after a
 hang they are left, because each might hang as long.
 """
@@ -97,7 +98,7 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
             )
         left = _read(result)
     if exit.ending == "finished" and left.ended:
-        return _Attempt(measurements=left.measurements, rest=[])
+        return _after_end(cell, left)
     reason = exit.reason or "the process ended with exit code 0 before the cell was done"
     if words := _last_words(err, before):
         reason = f"{reason}; it last said: {words}"
@@ -105,6 +106,19 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
     if _makes_cases(cell) and left.at and left.at.probe:
         return _after_case(cell, left, status, reason)
     return _after_subject(cell, left, status, reason)
+
+
+def _after_end(cell: Cell, left: _Left) -> _Attempt:
+    """What ran out of memory beside others has another turn, alone."""
+    crowded = [m for m in left.measurements if m.status == "oom" and not m.alone and cell.workload]
+    again: dict[str, tuple[str, ...]] = {}
+    for measurement in crowded:
+        named = tuple(name for name in cell.probes if name in measurement.metric.split("+"))
+        again[measurement.subject] = (*again.get(measurement.subject, ()), *named)
+    return _Attempt(
+        measurements=[m for m in left.measurements if m not in crowded],
+        rest=[replace(cell, subjects=(s,), probes=probes) for s, probes in again.items()],
+    )
 
 
 def _makes_cases(cell: Cell) -> bool:

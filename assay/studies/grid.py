@@ -35,42 +35,25 @@ def workloads(study: Study) -> list[WorkloadSpec]:
     return named
 
 
-def paired_cells(study: Study, stage: str) -> list[Cell]:
-    """A cell for each workload and probe of a stage: all implementations in it where the probe is
-    paired, one in each otherwise."""
-    found = []
-    for name, probe in probes_of(study, stage).items():
-        together = probe.literals["PAIRED"]
-        groups = [study.implementations] if together else [(s,) for s in study.implementations]
-        for workload, subjects in product(workloads(study), groups):
-            found.append(
-                Cell(
-                    name="/".join((name, workload.name, *(() if together else subjects))),
-                    subjects=subjects,
-                    probes=(name,),
-                    workload=workload,
-                    device=study.device,
-                    options={"rounds": study.rounds, "warmup": study.warmup} if together else {},
-                    plugin_folders=study.plugin_folders,
-                )
-            )
-    return found
-
-
-def single_cells(study: Study, stage: str) -> list[Cell]:
-    """A cell for each workload and implementation, with those probes of a stage that take any."""
+def cells(study: Study, stage: str) -> list[Cell]:
+    """A cell for each workload, with all implementations side by side and a stage's probes, but
+    for those of the check that take only cases of their own."""
     probes = probes_of(study, stage)
-    names = tuple(name for name, probe in probes.items() if probe.literals["EVERY_WORKLOAD"])
+    names = tuple(
+        name for name, p in probes.items() if stage != "check" or p.literals["EVERY_WORKLOAD"]
+    )
+    timed = any(probes[name].literals["PAIRED"] for name in names)
     return [
         Cell(
-            name="/".join(("+".join(names), workload.name, subject)),
-            subjects=(subject,),
+            name=workload.name,
+            subjects=study.implementations,
             probes=names,
             workload=workload,
             device=study.device,
+            options={"rounds": study.rounds, "warmup": study.warmup} if timed else {},
             plugin_folders=study.plugin_folders,
         )
-        for workload, subject in product(workloads(study) if names else (), study.implementations)
+        for workload in (workloads(study) if names else ())
     ]
 
 

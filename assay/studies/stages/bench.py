@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from assay.bench.loop import Begin
 from assay.records.schema import CELL_SECONDS, Measurement, Record
+from assay.studies import grid
 from assay.studies.cell import Cell, implementations
-from assay.studies.grid import paired_cells
 from assay.studies.probing import run_probes
 from assay.studies.study import Study
 
@@ -13,8 +13,8 @@ AFTER = ("suite", "check")
 
 
 def cells(study: Study) -> list[Cell]:
-    """One cell for each workload where implementations are paired, else one for each of them."""
-    return paired_cells(study, "bench")
+    """One cell for each workload."""
+    return grid.cells(study, "bench")
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
