@@ -9,10 +9,12 @@ softmax over equally hidden scores gives, and what existing checkpoints were tra
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
+from assay.models.gemma_thresholds import measured_core
 from assay.models.refusals import Unsuitable
 
 Core = Callable[..., jax.Array]
@@ -74,7 +76,7 @@ def cudnn(
 
 
 CORES: dict[str, Core] = {"xla": xla, "cudnn": cudnn, "pallas": pallas}
-AUTO = "xla"  # what "auto" means until thresholds have been measured
+FALLBACK = "xla"  # what "auto" means where nothing was measured
 
 
 def require_core(name: str) -> None:
@@ -83,10 +85,46 @@ def require_core(name: str) -> None:
         raise Unsuitable(f"there is no attention core {name!r}; choose {', '.join(CORES)} or auto")
 
 
-def core_named(name: str) -> Core:
-    """The core called `name`; "auto" chooses."""
+def core_named(name: str, *, layer: str | None = None) -> Core:
+    """The core called `name`; "auto" chooses when it is called, by what was measured in `layer`.
+
+    Under jit that is once, while tracing: shapes and dtypes are known then.
+    """
     require_core(name)
-    return CORES[AUTO if name == "auto" else name]
+    return partial(_auto, layer=layer) if name == "auto" else CORES[name]
+
+
+def _auto(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array,
+    *,
+    dtype: jnp.dtype,
+    layer: str | None,
+) -> jax.Array:
+    """The core that the thresholds file calls the fastest on this machine, else `xla`.
+
+    Thresholds are measured with as many queries as keys, so decoding one token stays with `xla`.
+    """
+    chosen = None
+    if q.shape[1] > 1:
+        chosen = measured_core(
+            layer=layer,
+            heads=q.shape[2],
+            kv_heads=k.shape[2],
+            head_dim=q.shape[3],
+            dtype=str(jnp.dtype(dtype)),
+            keys=k.shape[1],
+            usable=_usable(jnp.result_type(dtype, v.dtype)),
+        )
+    return CORES[chosen or FALLBACK](q, k, v, mask, dtype=dtype)
+
+
+def _usable(working: jnp.dtype) -> tuple[str, ...]:
+    """The cores that would not refuse; cuDNN wants a GPU and half precision."""
+    cudnn_runs = working != jnp.float32 and jax.default_backend() == "gpu"
+    return tuple(name for name in CORES if name != "cudnn" or cudnn_runs)
 
 
 def _with_blind_rows(

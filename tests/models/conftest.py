@@ -1,4 +1,4 @@
-"""Float32 means float32 in these tests, on a GPU too, and the tables of tokens are short."""
+"""Float32 means float32 in these tests, on a GPU too; tables of tokens are short; no thresholds."""
 
 import pytest
 
@@ -18,3 +18,9 @@ def short_table(monkeypatch):
     from assay.models import gemma
 
     monkeypatch.setattr(gemma, "PALIGEMMA_VOCAB_SIZE", VOCABULARY)
+
+
+@pytest.fixture(autouse=True)
+def no_thresholds(monkeypatch):
+    """What was measured on the machine that tests run on does not choose their cores."""
+    monkeypatch.setenv("ASSAY_THRESHOLDS", "")
