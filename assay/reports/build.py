@@ -1,4 +1,4 @@
-"""Make a run's report from its folder: report.md, report.html and the figures for print.
+"""Make a run's report from its folder: page, Markdown, figures for print, results as JSON.
 
 Everything is made anew from records; building twice gives the same, and nothing is measured.
 """
@@ -12,11 +12,15 @@ from assay.plugins import installed
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import RunFolder, plugin_folders
 from assay.reports import html, interactive, printed, style
+from assay.reports.chart import plates
 from assay.reports.contents import read_contents
 from assay.reports.drawing import draw_all, render_all
 from assay.reports.markdown import markdown
 from assay.reports.provenance import commit_text
 from assay.reports.report import Report, compose
+from assay.reports.result_files import write_results
+from assay.reports.summary_text import summary_text
+from assay.reports.withheld import proven
 
 _INSTALL = "install it with `pip install 'assay[report]'`"
 _UNWRITTEN = {
@@ -32,6 +36,8 @@ class Built:
     html: Path | None
     markdown: Path
     figures: tuple[Path, ...]
+    results: tuple[Path, ...]
+    summary: Path
     notes: tuple[str, ...]
     report: Report
 
@@ -42,7 +48,7 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
     Stages in `planned` that never began are shown as unfinished. The user's figures come from the
     plugin folders that run.json names.
     """
-    contents = read_contents(folder, planned=planned)
+    contents = proven(read_contents(folder, planned=planned))
     present, gone = _present(plugin_folders(contents.run))
     drawn = draw_all(contents.records, present)
     colours = style.colours(series.subject for chart in drawn.charts for series in chart.series)
@@ -54,7 +60,7 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
         partial(interactive.figure_json, colours=colours),
     )
     prints, print_problems = render_all(
-        [] if "matplotlib" in missing else drawn.charts,
+        [] if "matplotlib" in missing else plates(drawn.charts),
         partial(printed.png, colours=colours, source=source),
     )
     problems = (*gone, *drawn.problems, *dict.fromkeys(page_problems + print_problems))
@@ -63,6 +69,8 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
         markdown=_write(folder.path / "report.md", markdown(report, figures=list(prints))),
         html=None if "plotly" in missing else _write_page(folder, report, pages),
         figures=() if "matplotlib" in missing else _write_figures(folder, prints),
+        results=write_results(folder, contents),
+        summary=_write(folder.path / "summary_report.txt", summary_text(report, contents)),
         notes=tuple(_UNWRITTEN[package] for package in missing),
         report=report,
     )

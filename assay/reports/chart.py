@@ -23,6 +23,7 @@ class Series:
     high: tuple[float, ...] = ()
     variant: str = ""
     note: str = ""
+    hints: tuple[str, ...] = ()  # more to say of each point, where it can be pointed at
 
     def __post_init__(self) -> None:
         lengths = {len(self.x), len(self.y)} | {len(b) for b in (self.low, self.high) if b}
@@ -38,11 +39,20 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A line to compare series with, such as a ceiling; its name stands at its end."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Chart:
     """A chart; labels carry their unit in brackets, as in "latency (ms)".
 
     Where x is text, the texts are listed down the side and y runs across. `limit` is a value of y
-    that is drawn as a line and called `limit_name`.
+    that is drawn as a line and called `limit_name`. Charts of one `group` are panels of one plate.
     """
 
     name: str  # also the name of its file; letters, digits, dots, dashes and underscores are kept
@@ -55,6 +65,11 @@ class Chart:
     limit: float | None = None
     limit_name: str = ""
     note: str = ""
+    curves: tuple[Curve, ...] = ()
+    round_ticks: bool = False  # ticks of a logarithmic x at round numbers, not at its values
+    group: str = ""  # the name of its plate; the chart's own where it is empty
+    group_title: str = ""
+    panel: str = ""  # what tells it from the other charts of its group
 
     def __post_init__(self) -> None:
         if self.log_y and min(self.y_values, default=1) <= 0:
@@ -62,7 +77,7 @@ class Chart:
 
     @property
     def file_stem(self) -> str:
-        return re.sub(r"[^A-Za-z0-9._-]+", "_", self.name).strip("._") or "chart"
+        return _stem(self.name)
 
     @property
     def listed(self) -> bool:
@@ -79,7 +94,20 @@ class Chart:
     def y_values(self) -> list[float]:
         """Every y and bound, and the limit."""
         values = [v for s in self.series for v in (*s.y, *s.low, *s.high)]
+        values += [y for curve in self.curves for y in curve.y]
         return values if self.limit is None else [*values, self.limit]
+
+    @property
+    def x_ticks(self) -> list[float]:
+        """Where a logarithmic x has its labels."""
+        if not self.round_ticks:
+            return spaced_ticks(self.x_values)
+        return log_ticks([*self.x_values, *(x for curve in self.curves for x in curve.x)])
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether the listed texts are the subjects, so that a legend would say them again."""
+        return self.listed and all(series.x == (series.subject,) for series in self.series)
 
     @property
     def notes(self) -> list[str]:
@@ -87,6 +115,37 @@ class Chart:
         return [
             n for n in (self.note, *(f"{s.name}: {s.note}" for s in self.series if s.note)) if n
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plate:
+    """Charts that are told together: one at a time on the page, side by side in print."""
+
+    charts: tuple[Chart, ...]
+
+    @property
+    def name(self) -> str:
+        return self.charts[0].group or self.charts[0].name
+
+    @property
+    def file_stem(self) -> str:
+        return _stem(self.name)
+
+    @property
+    def title(self) -> str:
+        return self.charts[0].group_title or self.charts[0].title
+
+
+def plates(charts: Sequence[Chart]) -> list[Plate]:
+    """The charts by group, in their order; one without a group is a plate of its own."""
+    groups: dict[tuple[str, str], list[Chart]] = {}
+    for chart in charts:
+        groups.setdefault((chart.group, "" if chart.group else chart.name), []).append(chart)
+    return [Plate(charts=tuple(found)) for found in groups.values()]
+
+
+def _stem(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._") or "chart"
 
 
 def log_ticks(values: Iterable[float]) -> list[float]:

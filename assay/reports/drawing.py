@@ -13,8 +13,9 @@ from assay import plugins
 from assay.errors import BadInput
 from assay.plugins import Plugin
 from assay.records.schema import Record
-from assay.reports.chart import Chart
+from assay.reports.chart import Chart, Plate
 
+C = TypeVar("C", Chart, Plate)
 T = TypeVar("T")
 
 _LONGEST_LINE = 400  # some libraries list all they know in an error
@@ -37,7 +38,7 @@ def draw_all(records: list[Record], folders: Sequence[Path] = ()) -> Drawn:
     except BadInput as error:
         problems.append(f"the figures of your own folders are left out: {error}")
         found = plugins.listing("figures")
-    for plugin in found.values():
+    for plugin in sorted(found.values(), key=lambda p: (p.literals.get("PLACE", 0), p.name)):
         try:
             charts += _draw(plugin, records)
         except Exception as error:  # a figure may be anyone's code
@@ -45,10 +46,8 @@ def draw_all(records: list[Record], folders: Sequence[Path] = ()) -> Drawn:
     return Drawn(charts=_with_own_names(charts), problems=problems)
 
 
-def render_all(
-    charts: Sequence[Chart], render: Callable[[Chart], T]
-) -> tuple[dict[str, T], list[str]]:
-    """Each chart through `render`, by file stem, and what failed."""
+def render_all(charts: Sequence[C], render: Callable[[C], T]) -> tuple[dict[str, T], list[str]]:
+    """Each chart or plate through `render`, by file stem, and what failed."""
     rendered: dict[str, T] = {}
     problems = []
     for chart in charts:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from assay.reports.chart import Chart
+from assay.reports.chart import Chart, Plate, plates
 from assay.reports.interactive import plotly_script
 from assay.reports.numerals import DASH
 from assay.reports.report import Report
@@ -13,7 +13,9 @@ from assay.reports.style import TONES
 from assay.reports.stylesheet import stylesheet
 from assay.reports.tables import Entry, Table
 
+_MOST_REASONS = 8  # below a table; more are folded away
 _PLACES = ("workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key")
+_PLACES += ("kernel", "longest kernel")
 
 
 def page(report: Report, *, figures: Mapping[str, str]) -> str:
@@ -52,21 +54,30 @@ def table(found: Table, *, titled: bool = True) -> Iterator[str]:
     yield '<div class="scroll"><table><thead><tr>'
     yield from (_header(*column) for column in zip(found.columns, numeric, strict=True))
     yield "</tr></thead><tbody>"
-    for row in rows:
+    grouped = found.columns[:2] == ("workload", "subject")
+    for index, row in enumerate(rows):
         cells = zip(row, found.columns, numeric, strict=True)
-        yield f"<tr>{''.join(_cell(*each, reasons) for each in cells)}</tr>"
+        begins = grouped and index > 0 and row[0].text != rows[index - 1][0].text
+        kind = ' class="begins"' if begins else ""
+        yield f"<tr{kind}>{''.join(_cell(*each, reasons) for each in cells)}</tr>"
     yield "</tbody></table></div>"
     if found.note:
         yield f'<p class="note">{escape(found.note)}</p>'
     if reasons:
         items = (f"<li>{index}. {escape(reason)}</li>" for reason, index in reasons.items())
-        yield f'<ul class="reasons">{"".join(items)}</ul>'
+        told = f'<ul class="reasons">{"".join(items)}</ul>'
+        many = f"{len(reasons):,} reasons"
+        folded = f'<details class="folded"><summary>{many}</summary>{told}</details>'
+        yield told if len(reasons) <= _MOST_REASONS else folded
 
 
 def _head(report: Report) -> Iterator[str]:
     yield f"<header><h1>{escape(report.title)}</h1>"
     yield f'<p class="verdict {TONES[report.tone]}">{escape(report.verdict)}</p>'
     yield f'<ul class="facts">{"".join(f"<li>{escape(f)}</li>" for f in report.facts)}</ul>'
+    if report.answers:
+        told = "".join(f"<li>{escape(answer)}</li>" for answer in report.answers)
+        yield f'<ul class="answers">{told}</ul>'
     if report.problems:
         lines = "".join(f"<li>{escape(problem)}</li>" for problem in report.problems)
         yield f'<ul class="problems">{lines}</ul>'
@@ -83,21 +94,38 @@ def _outcomes(report: Report) -> Iterator[str]:
 
 
 def _figures(charts: Sequence[Chart], figures: Mapping[str, str]) -> Iterator[str]:
-    shown = [chart for chart in charts if chart.file_stem in figures]
+    shown = plates([chart for chart in charts if chart.file_stem in figures])
     if not shown:
         return
     yield '<section id="figures"><h2>Figures</h2><div class="figures">'
-    for chart in shown:
-        name = f"figure-{chart.file_stem}"
-        # "<" cannot end the script element when it is written as JSON's escape.
-        content = figures[chart.file_stem].replace("<", "\\u003c")
-        yield f"<figure><figcaption>{escape(chart.title)}</figcaption>"
-        label = f'role="img" aria-label="{escape(chart.title)}"'
-        yield f'<div class="chart" data-figure="{name}" {label}></div>'
-        yield f'<script type="application/json" id="{name}">{content}</script>'
-        yield from (f'<p class="note">{escape(note)}</p>' for note in chart.notes)
+    for plate in shown:
+        yield f"<figure><figcaption>{escape(plate.title)}</figcaption>"
+        if len(plate.charts) > 1:
+            yield _chooser(plate)
+        for index, chart in enumerate(plate.charts):
+            yield from _panel(chart, figures[chart.file_stem], hidden=index > 0)
         yield "</figure>"
     yield "</div></section>"
+
+
+def _chooser(plate: Plate) -> str:
+    """Which panel of a plate is shown; the page's script moves all plates together."""
+    options = (f"<option>{escape(chart.panel)}</option>" for chart in plate.charts)
+    label = f'aria-label="workloads of {escape(plate.title)}"'
+    return f'<select class="panels" {label}>{"".join(options)}</select>'
+
+
+def _panel(chart: Chart, figure: str, *, hidden: bool) -> Iterator[str]:
+    name = f"figure-{chart.file_stem}"
+    # "<" cannot end the script element when it is written as JSON's escape.
+    content = figure.replace("<", "\\u003c")
+    state = " hidden" if hidden else ""
+    yield f'<div class="panel" data-panel="{escape(chart.panel)}"{state}>'
+    label = f'role="img" aria-label="{escape(chart.title)}"'
+    yield f'<div class="chart" data-figure="{name}" {label}></div>'
+    yield f'<script type="application/json" id="{name}">{content}</script>'
+    yield from (f'<p class="note">{escape(note)}</p>' for note in chart.notes)
+    yield "</div>"
 
 
 def _tables(name: str, heading: str, tables: Sequence[Table]) -> Iterator[str]:

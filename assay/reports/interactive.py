@@ -1,11 +1,13 @@
 """Charts for the page, as Plotly data without a copy of plotly.js."""
 
 import math
+from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from assay.reports import style
-from assay.reports.chart import Chart, Series, log_ticks, spaced_ticks
+from assay.reports.chart import Chart, Series, log_ticks
 from assay.reports.numerals import number, tick
 
 
@@ -19,6 +21,7 @@ def figure_json(chart: Chart, colours: dict[str, str]) -> str:
     figure = go.Figure(data=traces, layout=_layout(chart))
     if chart.limit is not None:
         _add_limit(figure, chart)
+    _add_curves(figure, chart)
     return figure.to_json()
 
 
@@ -57,14 +60,16 @@ def _hover(series: Series, index: int) -> str:
     value = f"<b>{number(series.y[index])}</b>"
     if series.low:
         value += f" ({number(series.low[index])}–{number(series.high[index])})"
-    return f"{escape(series.name)}<br>{place}: {value}"
+    hint = series.hints[index] if series.hints else ""
+    more = f"<br>{'<br>'.join(escape(part) for part in hint.split(', '))}" if hint else ""
+    return f"{escape(series.name)}<br>{place}: {value}{more}"
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    height = style.CHART_HEIGHT_PX
+    height = style.CHART_HEIGHT_PX + style.LEGEND_ROW_PX * _legend_rows(chart)
     x_axis, y_axis = _x_axis(chart), _y_axis(chart)
     if chart.listed:
-        height = 150 + style.LISTED_ROW_PX * len(chart.x_values)
+        height = style.LISTED_ROW_PX * len(chart.x_values) + (80 if chart.names_itself else 150)
         x_axis, y_axis = y_axis, x_axis
     return {
         "template": None,
@@ -74,8 +79,8 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": style.FONT, "size": style.CHART_FONT_PX, "color": style.LIGHT["ink"]},
-        "showlegend": True,
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
+        "showlegend": not chart.names_itself,
         "hoverlabel": {"align": "left"},
         "xaxis": x_axis,
         "yaxis": y_axis,
@@ -94,8 +99,11 @@ def _x_axis(chart: Chart) -> dict[str, Any]:
         }
     if not chart.log_x:
         return axis
-    ticks = spaced_ticks(chart.x_values)
-    return {**axis, "type": "log", "tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
+    ticks = chart.x_ticks
+    labels = {"tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
+    ends = [x for curve in chart.curves for x in curve.x]
+    bounds = {"range": _log_range([*ends, *chart.x_values], 0.0)} if ends else {}
+    return {**axis, "type": "log", **labels, **bounds}
 
 
 def _y_axis(chart: Chart) -> dict[str, Any]:
@@ -104,10 +112,22 @@ def _y_axis(chart: Chart) -> dict[str, Any]:
         low, high = min(0.0, *chart.y_values), max(0.0, *chart.y_values)
         margin = 0.04 * (high - low or 1.0)  # so that points at either end keep clear of the labels
         return {**axis, "range": [low - margin, high + margin]}
+    # Plotly does not make room for lines across; where there is one, the range is given.
+    lined = chart.limit is not None or chart.curves
     if not chart.log_y:
-        return {**axis, "rangemode": "tozero"}
+        room = {"range": [0, 1.08 * max(chart.y_values)]} if lined else {"rangemode": "tozero"}
+        return {**axis, **room}
     ticks = log_ticks(chart.y_values)
-    return {**axis, "type": "log", "tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
+    labels = {"tickvals": ticks, "ticktext": [tick(t) for t in ticks]}
+    bounds = {"range": _log_range(chart.y_values, 0.06)} if lined else {}
+    return {**axis, "type": "log", **labels, **bounds}
+
+
+def _log_range(values: Sequence[float], margin: float) -> list[float]:
+    """The ends of a logarithmic axis, as Plotly writes them, with a share of it left on each."""
+    low, high = math.log10(min(values)), math.log10(max(values))
+    room = margin * (high - low or 1.0)
+    return [low - room, high + room]
 
 
 def _axis(label: str) -> dict[str, Any]:
@@ -137,6 +157,37 @@ def _add_limit(figure: Any, chart: Chart) -> None:
         yanchor="bottom",
         **{along: place, across: 0, f"{across}ref": "paper"},
     )
+
+
+def _add_curves(figure: Any, chart: Chart) -> None:
+    """Straight pieces on two logarithmic axes; the name stands above the middle of the curve."""
+    line = {"color": style.LIGHT["limit"], "width": 1.5, "dash": "dash"}
+    for curve in chart.curves:
+        points = list(zip(curve.x, curve.y, strict=True))
+        for (x0, y0), (x1, y1) in pairwise(points):
+            figure.add_shape(type="line", line=line, x0=x0, y0=y0, x1=x1, y1=y1, layer="below")
+        rising = curve.y[-1] > curve.y[0]
+        figure.add_annotation(
+            text=escape(curve.name),
+            font={"color": style.LIGHT["limit"]},
+            showarrow=False,
+            x=(
+                math.log10(math.sqrt(curve.x[0] * curve.x[-1]))
+                if rising
+                else math.log10(curve.x[-1])
+            ),
+            y=math.log10(math.sqrt(curve.y[0] * curve.y[-1])),
+            xanchor="right",
+            yanchor="bottom",
+        )
+
+
+def _legend_rows(chart: Chart) -> int:
+    """How many rows the legend takes in a chart of half the page's width."""
+    if chart.names_itself:
+        return 0
+    widths = (style.LEGEND_KEY_PX + style.LEGEND_LETTER_PX * len(s.name) for s in chart.series)
+    return math.ceil(sum(widths) / style.LEGEND_WIDTH_PX)
 
 
 def _escaped(x: float | str) -> float | str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from assay.reports.chart import plates
 from assay.reports.report import Report
 from assay.reports.tables import Entry, Table
 
@@ -10,9 +11,10 @@ _MARKUP = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "*": "\\*", "`": "\\`", "[": "
 
 
 def markdown(report: Report, *, figures: Sequence[str] = ()) -> str:
-    """report.md; `figures` are the file stems of the charts that were printed."""
+    """report.md; `figures` are the file stems of the plates that were printed."""
     lines = [f"# {escaped(report.title)}", "", f"**{escaped(report.verdict)}**", ""]
     lines += [escaped(" · ".join(report.facts)), ""]
+    lines += [*(f"- {escaped(answer)}" for answer in report.answers), ""]
     lines += [*_problems(report), "## Failures and other outcomes", ""]
     if report.outcomes.rows:
         lines += [*table(report.outcomes, titled=False)]
@@ -73,9 +75,11 @@ def _figures(report: Report, printed: Sequence[str]) -> list[str]:
     if not report.charts:
         return []
     lines = ["## Figures", ""]
-    for chart in report.charts:
-        picture = f"![{escaped(chart.title)}](figures/{chart.file_stem}.png)"
-        absent = f"{escaped(chart.title)}: not printed"
-        lines += [picture if chart.file_stem in printed else absent, ""]
-        lines += [line for note in chart.notes for line in (escaped(note), "")]
+    for plate in plates(report.charts):
+        picture = f"![{escaped(plate.title)}](figures/{plate.file_stem}.png)"
+        absent = f"{escaped(plate.title)}: not printed"
+        lines += [picture if plate.file_stem in printed else absent, ""]
+        for chart in plate.charts:
+            panel = f"{escaped(chart.panel)}: " if chart.panel else ""
+            lines += [line for note in chart.notes for line in (panel + escaped(note), "")]
     return lines

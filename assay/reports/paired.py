@@ -5,12 +5,17 @@ the ratio. Samples of different cells are never paired.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from assay.records.schema import Record
+from assay.reports.baseline import baseline
 from assay.reports.numerals import DASH, number
 from assay.reports.summary import interval_of_median
 from assay.reports.tables import Entry, Table, place_of
+
+# Metrics whose samples come from rounds. Others have samples too, which pair with nothing.
+ROUNDS = ("latency_ms", "backward_ms", "training_ms")
 
 _NOTE = (
     "Median of the per-round ratios subject / against, with a 95 % bootstrap interval. "
@@ -18,39 +23,82 @@ _NOTE = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Ratio:
+    """A subject's time over a peer's; `reason` says why there is none, or no interval."""
+
+    subject: str
+    against: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    rounds: int = 0
+    reason: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """Whether its interval leaves out 1."""
+        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
+
+
+def ratio(record: Record, peer: Record) -> Ratio:
+    """`record` over `peer`, round by round."""
+    names = {"subject": record.subject, "against": peer.subject}
+    refusal = _why_not(record, peer)
+    if refusal:
+        return Ratio(**names, reason=refusal)
+    ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=True)]
+    middle, rounds = median(ratios), len(ratios)
+    if rounds < 2:
+        return Ratio(**names, value=middle, rounds=rounds, reason="one round has no interval")
+    low, high = interval_of_median(ratios)
+    return Ratio(**names, value=middle, low=low, high=high, rounds=rounds)
+
+
+def against_first(records: Sequence[Record], metric: str) -> dict[int, Ratio]:
+    """The ratio of each record of `metric` of one stage to its cell's first subject, by `id`.
+
+    The first subject is the same in every cell: where it has no time, there is no ratio.
+    """
+    first = baseline(records, metric)
+    mine = [r for r in records if r.metric == metric and r.subject and r.workload]
+    peers = {r.cell: r for r in reversed(mine) if r.subject == first}
+    found = {}
+    for record in mine:
+        if first is None or record.subject == first or record.value is None:
+            continue
+        peer = peers.get(record.cell)
+        absent = Ratio(
+            subject=record.subject, against=first, reason=f"{first} was not timed in this cell"
+        )
+        found[id(record)] = ratio(record, peer) if peer else absent
+    return found
+
+
 def paired(stage: str, records: Sequence[Record]) -> Table | None:
-    """Each subject against the first of its cell; None where nothing was measured in pairs."""
-    groups: dict[tuple[str, ...], list[Record]] = {}
-    for record in records:
-        if record.stage == stage and record.workload and len(record.samples) > 1:
-            key = (record.cell, record.workload.name, record.metric, record.unit)
-            groups.setdefault(key, []).append(record)
-    rows = [
-        _row(record, found[0])
-        for found in groups.values()
-        for record in found[1:]
-        if record.subject != found[0].subject
-    ]
+    """Each subject against the first; None where nothing was measured in pairs."""
+    mine = [r for r in records if r.stage == stage]
+    found = {key: one for metric in ROUNDS for key, one in against_first(mine, metric).items()}
+    rows = [_row(record, found[id(record)]) for record in mine if id(record) in found]
     if not rows:
         return None
     columns = ("workload", "metric", "subject", "against", "ratio", "95 % interval", "rounds")
     return Table(title=f"Paired ratios of {stage}", columns=columns, rows=tuple(rows), note=_NOTE)
 
 
-def _row(record: Record, peer: Record) -> tuple[Entry | str, ...]:
-    names = (place_of(record), record.metric, record.subject, peer.subject)
-    refusal = _why_not(record, peer)
-    if refusal:
-        absent = Entry(text=DASH, hint=refusal)
+def _row(record: Record, found: Ratio) -> tuple[Entry | str, ...]:
+    names = (place_of(record), record.metric, record.subject, found.against)
+    absent = Entry(text=DASH, hint=found.reason)
+    if found.value is None:
         return (*names, absent, absent, absent)
-    ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=True)]
-    low, high = interval_of_median(ratios)
-    middle = median(ratios)
+    interval = absent
+    if found.low is not None and found.high is not None:
+        interval = Entry(text=f"{number(found.low)}–{number(found.high)}", value=found.low)
     return (
         *names,
-        Entry(text=number(middle), value=middle),
-        Entry(text=f"{number(low)}–{number(high)}", value=low),
-        Entry(text=f"{len(ratios):,}", value=len(ratios)),
+        Entry(text=number(found.value), value=found.value),
+        interval,
+        Entry(text=f"{found.rounds:,}", value=found.rounds),
     )
 
 
@@ -61,7 +109,7 @@ def _why_not(record: Record, peer: Record) -> str:
     apart = [each.subject for each in (record, peer) if each.alone]
     if apart:
         return f"not paired: {' and '.join(apart)} ran alone, after a crash in this cell"
-    if len(record.samples) != len(peer.samples):
+    if not record.samples or len(record.samples) != len(peer.samples):
         return (
             f"not paired: {record.subject} has {len(record.samples)} rounds, "
             f"{peer.subject} has {len(peer.samples)}"

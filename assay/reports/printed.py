@@ -1,46 +1,71 @@
 """Charts for print: PNG at 300 DPI through matplotlib, without a display or global state."""
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 from assay.reports import style
-from assay.reports.chart import Chart, Series, log_ticks, spaced_ticks
+from assay.reports.chart import Chart, Plate, Series, log_ticks
 from assay.reports.numerals import tick
 
 _MOST_LEGEND_COLUMNS = 3
 
 
-def png(chart: Chart, colours: dict[str, str], *, source: str = "") -> bytes:
-    """The chart as a PNG; `source` is kept in its metadata, so that a copy can be traced."""
+def png(plate: Plate, colours: dict[str, str], *, source: str = "") -> bytes:
+    """The plate as a PNG; `source` is kept in its metadata, so that a copy can be traced."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_settings()):
-        figure = Figure(figsize=_size(chart), layout="constrained")
+    charts = plate.charts
+    columns = min(len(charts), style.PANEL_COLUMNS)
+    with matplotlib.rc_context(_settings(small=len(charts) > 1)):
+        figure = Figure(figsize=_size(plate), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        for series, look in zip(chart.series, style.looks(chart, colours), strict=True):
-            _draw(axes, chart, series, look)
-        _finish(axes, chart)
-        columns = min(len(chart.series), _MOST_LEGEND_COLUMNS)
-        figure.legend(loc="outside lower center", ncols=columns, frameon=False)
+        grid = figure.subplots(-(-len(charts) // columns), columns, squeeze=False).flatten()
+        for axes, chart in zip(grid, charts, strict=False):
+            for series, look in zip(chart.series, style.looks(chart, colours), strict=True):
+                _draw(axes, chart, series, look)
+            _finish(axes, chart, y_values=_together(plate))
+        for axes in grid[len(charts) :]:
+            axes.set_axis_off()
+        if len(charts) > 1:
+            figure.suptitle(plate.title, x=0.01, ha="left", weight="bold")
+        _legend(figure, grid, plate)
         content = io.BytesIO()
-        labels = {"Title": chart.title, "Source": source, "Software": None}
+        labels = {"Title": plate.title, "Source": source, "Software": None}
         figure.savefig(content, format="png", dpi=style.PRINT_DPI, metadata=labels)
     return content.getvalue()
 
 
-def _settings() -> dict[str, Any]:
+def _together(plate: Plate) -> list[float]:
+    """The values of all panels, which share one scale so that they can be compared."""
+    return [value for chart in plate.charts for value in chart.y_values]
+
+
+def _legend(figure: Any, grid: Any, plate: Plate) -> None:
+    """One key for all panels; none where the subjects are named along the side."""
+    if all(chart.names_itself for chart in plate.charts):
+        return
+    keys: dict[str, Any] = {}
+    for axes in grid:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            keys.setdefault(label, handle)
+    columns = min(len(keys), _MOST_LEGEND_COLUMNS)
+    figure.legend(keys.values(), keys, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _settings(*, small: bool) -> dict[str, Any]:
+    points = style.PANEL_FONT_PT if small else style.PRINT_FONT_PT
     return {
         "font.family": "DejaVu Sans",
-        "font.size": style.PRINT_FONT_PT,
+        "font.size": points,
         "text.parse_math": False,
         "axes.edgecolor": style.LIGHT["line"],
         "axes.labelcolor": style.LIGHT["ink"],
         "axes.titlelocation": "left",
         "axes.titleweight": "bold",
-        "axes.titlesize": style.PRINT_FONT_PT + 1,
+        "axes.titlesize": points + 1,
         "axes.grid": True,
         "axes.spines.top": False,
         "axes.spines.right": False,
@@ -53,12 +78,17 @@ def _settings() -> dict[str, Any]:
     }
 
 
-def _size(chart: Chart) -> tuple[float, float]:
-    legend_rows = -(-len(chart.series) // _MOST_LEGEND_COLUMNS)
-    body = style.PRINT_HEIGHT_IN
+def _size(plate: Plate) -> tuple[float, float]:
+    chart, count = plate.charts[0], len(plate.charts)
+    names = {series.name for chart in plate.charts for series in chart.series}
+    legend = 0.2 * -(-len(names) // _MOST_LEGEND_COLUMNS)
+    body = style.PRINT_HEIGHT_IN if count == 1 else style.PANEL_HEIGHT_IN
     if chart.listed:
-        body = 1.1 + style.PRINT_ROW_IN * len(chart.x_values)
-    return style.PRINT_WIDTH_IN, body + 0.2 * legend_rows
+        longest = max(len(chart.x_values) for chart in plate.charts)
+        body = (1.1 if count == 1 else 0.7) + style.PRINT_ROW_IN * longest
+        legend = 0.0 if chart.names_itself else legend
+    rows = -(-count // style.PANEL_COLUMNS)
+    return style.PRINT_WIDTH_IN, body * rows + legend + (0.3 if count > 1 else 0.0)
 
 
 def _draw(axes: Any, chart: Chart, series: Series, look: style.Look) -> None:
@@ -81,8 +111,8 @@ def _draw(axes: Any, chart: Chart, series: Series, look: style.Look) -> None:
     )
 
 
-def _finish(axes: Any, chart: Chart) -> None:
-    axes.set_title(chart.title)
+def _finish(axes: Any, chart: Chart, *, y_values: Sequence[float]) -> None:
+    axes.set_title(chart.panel or chart.title)
     value_axis, other_axis = axes.yaxis, axes.xaxis
     if chart.listed:
         value_axis, other_axis = axes.xaxis, axes.yaxis
@@ -92,16 +122,23 @@ def _finish(axes: Any, chart: Chart) -> None:
         other_axis.set_label_text(chart.x_label)
     value_axis.set_label_text(chart.y_label)
     if chart.log_x and not chart.listed:
-        _logarithmic(axes.set_xscale, other_axis, spaced_ticks(chart.x_values))
+        _logarithmic(axes.set_xscale, other_axis, chart.x_ticks)
     if chart.log_y:
         setter = axes.set_xscale if chart.listed else axes.set_yscale
-        _logarithmic(setter, value_axis, log_ticks(chart.y_values))
+        _logarithmic(setter, value_axis, log_ticks(y_values))
     elif not chart.listed:
-        axes.set_ylim(bottom=min(0, *chart.y_values))
+        axes.set_ylim(min(0, *y_values), 1.08 * max(y_values))
+    _compare(axes, chart)
+
+
+def _compare(axes: Any, chart: Chart) -> None:
+    """The lines that series are held against."""
+    colour = style.LIGHT["limit"]
     if chart.limit is not None:
         line = axes.axvline if chart.listed else axes.axhline
-        colour = style.LIGHT["limit"]
         line(chart.limit, color=colour, linestyle="--", linewidth=1.1, label=chart.limit_name)
+    for curve in chart.curves:
+        axes.plot(curve.x, curve.y, color=colour, linestyle="--", linewidth=1.1, label=curve.name)
 
 
 def _logarithmic(set_scale: Any, axis: Any, ticks: list[float]) -> None:

@@ -1,14 +1,22 @@
 """What a report says, before any format: its verdict and its parts in the order they are told."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from assay.records.schema import CELL_SECONDS, Record
+from assay.reports.answers import answers
+from assay.reports.bench_table import bench_table
+from assay.reports.caveats import caveats
 from assay.reports.chart import Chart
 from assay.reports.contents import SEVERITY, UNFINISHED, UNREADABLE, Contents, Stage
+from assay.reports.kernel_table import kernel_table
+from assay.reports.memory_table import memory_table
 from assay.reports.paired import paired
+from assay.reports.pivot import pivots
 from assay.reports.provenance import commit_text, provenance
+from assay.reports.speed_rows import STAGES as SPEED_STAGES
+from assay.reports.speed_rows import Row, speed_rows
 from assay.reports.tables import Table, outcomes, results, stages
 from assay.reports.verdicts import SUITE, verdicts
 
@@ -23,6 +31,7 @@ class Report:
     title: str
     verdict: str
     tone: str  # failed, unfinished or ok
+    answers: tuple[str, ...]  # how subjects compare with the first
     facts: tuple[str, ...]
     problems: tuple[str, ...]
     outcomes: Table
@@ -39,24 +48,45 @@ def compose(
     """The report of a run; `problems` are those that came up while drawing."""
     records, names = contents.records, [stage.name for stage in contents.stages]
     tone, verdict = judge(contents.stages)
+    speeds = {name: speed_rows(name, records) for name in names if name in SPEED_STAGES}
+    doubts = (
+        line for rows in speeds.values() for line in caveats(rows, records, contents.run.config)
+    )
     return Report(
         title=f"{contents.run.study}, run {contents.run.run}",
         verdict=verdict,
         tone=tone,
         facts=tuple(_facts(contents)),
-        problems=(*contents.problems, *_mixed_hosts(contents), *problems),
+        answers=tuple(line for rows in speeds.values() for line in answers(rows)),
+        problems=(*contents.problems, *_mixed_hosts(contents), *doubts, *problems),
         outcomes=outcomes(records),
         stages=stages(contents.stages),
         charts=tuple(charts),
-        results=tuple(_results(names, records)),
+        results=(*_speeds(speeds, records), *_results(names, records)),
         paired=tuple(table for name in names if (table := paired(name, records))),
         provenance=tuple(provenance(contents.run)),
     )
 
 
+def _speeds(speeds: Mapping[str, Sequence[Row]], records: Sequence[Record]) -> list[Table]:
+    """The tables of stages that measure speed; a table of every metric could not be read."""
+    made = [
+        table
+        for rows in speeds.values()
+        for table in (
+            bench_table(rows, records),
+            *pivots(rows),
+            memory_table(rows),
+            kernel_table(rows),
+        )
+    ]
+    return [table for table in made if table]
+
+
 def _results(names: Sequence[str], records: Sequence[Record]) -> list[Table]:
-    """A table for each stage that has results; the suite's are verdicts."""
-    made = (verdicts(records) if name == SUITE else results(name, records) for name in names)
+    """A table for each other stage that has results; the suite's are verdicts."""
+    others = [name for name in names if name not in SPEED_STAGES]
+    made = (verdicts(records) if name == SUITE else results(name, records) for name in others)
     return [table for table in made if table]
 
 

@@ -23,8 +23,12 @@ function painted(layout, theme) {
   return layout;
 }
 
+let shown = "light";
+
 function paint(name) {
-  for (const chart of charts) {
+  shown = name;
+  // A chart in a hidden panel has no width to be drawn in; it is drawn when it is chosen.
+  for (const chart of charts.filter((each) => each.offsetParent !== null)) {
     const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
     Plotly.react(chart, figure.data, painted(figure.layout, THEMES[name]),
                  {responsive: true, displaylogo: false, displayModeBar: false});
@@ -37,6 +41,26 @@ if (charts.length && window.Plotly) {
   dark.addEventListener("change", () => paint(preferred()));
   window.addEventListener("beforeprint", () => paint("light"));
   window.addEventListener("afterprint", () => paint(preferred()));
+}
+
+const choosers = Array.from(document.querySelectorAll("select.panels"));
+
+function choose(name) {
+  for (const chooser of choosers) {
+    const panels = Array.from(chooser.parentNode.querySelectorAll(".panel"));
+    if (!panels.some((panel) => panel.dataset.panel === name)) continue;
+    chooser.value = name;
+    for (const panel of panels) panel.hidden = panel.dataset.panel !== name;
+  }
+  if (window.Plotly) paint(shown);
+}
+
+for (const chooser of choosers) {
+  chooser.addEventListener("change", () => {
+    const top = chooser.getBoundingClientRect().top;
+    choose(chooser.value);
+    window.scrollBy(0, chooser.getBoundingClientRect().top - top);
+  });
 }
 
 function compared(a, b) {

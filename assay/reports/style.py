@@ -51,7 +51,8 @@ TERMINAL_TONES = {
 FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif'
 CODE_FONT = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
 CHART_FONT_PX = 13
-CHART_HEIGHT_PX = 420
+CHART_HEIGHT_PX = 380
+LEGEND_ROW_PX, LEGEND_KEY_PX, LEGEND_LETTER_PX, LEGEND_WIDTH_PX = 20, 46, 7, 500
 LISTED_ROW_PX = 28
 LINE_WIDTH = 1.8
 MARKER_PX = 8
@@ -60,6 +61,9 @@ PRINT_DPI = 300
 PRINT_WIDTH_IN = 6.5
 PRINT_HEIGHT_IN = 4.0
 PRINT_ROW_IN = 0.24
+PANEL_HEIGHT_IN = 1.75
+PANEL_COLUMNS = 3
+PANEL_FONT_PT = 6.5
 PRINT_FONT_PT = 9
 
 
@@ -81,19 +85,21 @@ def colours(subjects: Iterable[str]) -> dict[str, str]:
 def looks(chart: Chart, colour_of: dict[str, str]) -> list[Look]:
     """A look for each series: colour tells subjects apart; marker and dash tell variants apart.
 
-    Without variants the marker repeats what the colour says, for print in grey.
+    Without variants the marker repeats what the colour says, for print in grey, and a dash tells
+    apart subjects that share a colour because there are more of them than colours.
     """
     variants = list(dict.fromkeys(series.variant for series in chart.series))
     subjects = list(colour_of)
     found = []
     for series in chart.series:
-        variant = variants.index(series.variant)
-        shape = variant if len(variants) > 1 else subjects.index(series.subject)
+        variant, subject = variants.index(series.variant), subjects.index(series.subject)
+        shape = variant if len(variants) > 1 else subject
+        stroke = variant if len(variants) > 1 else subject // len(PALETTE)
         found.append(
             Look(
                 colour=colour_of[series.subject],
                 marker=MARKERS[shape % len(MARKERS)],
-                dash=DASHES[variant % len(DASHES)],
+                dash=DASHES[stroke % len(DASHES)],
             )
         )
     return found

@@ -21,10 +21,15 @@ p { margin: 6px 0; }
   list-style: none; color: var(--quiet); font-size: 13px; overflow-wrap: anywhere; }
 .problems { padding: 10px 14px 10px 30px; margin: 18px 0 0; background: var(--raised);
   border-left: 4px solid var(--warned); border-radius: 6px; overflow-wrap: anywhere; }
+.answers { padding: 0 0 0 18px; margin: 14px 0 0; overflow-wrap: anywhere; }
 .note, .reasons { color: var(--quiet); font-size: 12.5px; max-width: 90ch;
   overflow-wrap: anywhere; }
 .reasons { padding-left: 0; list-style: none; margin: 6px 0; }
-.scroll { overflow-x: auto; }
+.scroll { overflow: auto; max-height: 78vh; }
+#outcomes .scroll { max-height: 40vh; }
+thead th { position: sticky; top: 0; background: var(--page); z-index: 1;
+  box-shadow: inset 0 -1px 0 var(--line); }
+tr.begins td { border-top: 2px solid var(--line); }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: 5px 12px 5px 0;
   border-bottom: 1px solid var(--line); }
@@ -51,9 +56,14 @@ td.failed, td.warned { font-weight: 600; }
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); }
 figure { margin: 12px 0 16px; min-width: 0; break-inside: avoid; }
 figcaption { font-weight: 600; font-size: 14px; margin-bottom: 4px; }
-.chart { width: 100%; min-height: 200px; }
+.chart { width: 100%; min-height: 120px; }
+.panels { font: inherit; font-size: 13px; color: var(--ink); background: var(--raised);
+  border: 1px solid var(--line); border-radius: 5px; padding: 3px 6px; margin-bottom: 6px;
+  max-width: 100%; }
 summary { cursor: pointer; font-size: 17px; font-weight: 600; margin: 40px 0 10px;
   padding-bottom: 5px; border-bottom: 1px solid var(--line); }
+.folded summary { font-size: 12.5px; font-weight: 400; color: var(--quiet); margin: 6px 0;
+  border: 0; padding: 0; }
 summary:focus-visible { outline: 2px solid var(--ink); }
 @media screen and (min-width: 900px) { td.name wbr { display: none; } }
 @media (max-width: 600px) {
@@ -64,7 +74,9 @@ summary:focus-visible { outline: 2px solid var(--ink); }
 @media print {
   body { max-width: none; padding: 0; font-size: 11px; }
   table { font-size: 9.5px; }
-  .scroll { overflow: visible; }
+  .scroll, #outcomes .scroll { overflow: visible; max-height: none; }
+  thead th { position: static; }
+  .panels { border: 0; appearance: none; padding: 0; }
   th button::after { content: ""; }
   tr { break-inside: avoid; }
   h2, h3, summary { break-after: avoid; }

@@ -4,7 +4,7 @@ Metrics are not named here, so a stage or a probe that does not exist yet is sho
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.records.schema import CELL_SECONDS, Record
 from assay.reports.contents import SEVERITY, Stage
@@ -42,6 +42,7 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Entry | str, ...], ...]
     note: str = ""
+    spare: tuple[str, ...] = ()  # columns that a narrow screen leaves out, those first
 
     @property
     def entries(self) -> list[list[Entry]]:
@@ -53,6 +54,24 @@ class Table:
         """Each distinct reason of an absence or failure, with the number that refers to it."""
         hints = (cell.hint for row in self.entries for cell in row if cell.needs_reason)
         return {hint: index for index, hint in enumerate(dict.fromkeys(hints), start=1)}
+
+
+def shortened(table: Table) -> Table:
+    """The table with the parts that all its workload names share said once, in the note."""
+    if "workload" not in table.columns or len(table.rows) < 2:
+        return table
+    column = table.columns.index("workload")
+    names = [row[column].text.split("_") for row in table.entries]
+    shared = [part for part in names[0] if all(part in name for name in names)]
+    rest = ["_".join(part for part in name if part not in shared) for name in names]
+    if not shared or not all(rest):
+        return table
+    rows = tuple(
+        (*row[:column], text, *row[column + 1 :])
+        for row, text in zip(table.rows, rest, strict=True)
+    )
+    note = f"Every workload has {' '.join(shared)}. {table.note}"
+    return replace(table, rows=rows, note=note.strip())
 
 
 def outcomes(records: Sequence[Record]) -> Table:

@@ -1,14 +1,12 @@
 """Tables on a terminal."""
 
-from dataclasses import replace
-
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.reports.style import TERMINAL_TONES
-from assay.reports.tables import Entry, Table
+from assay.reports.tables import Entry, Table, shortened
 
 # Where nothing says how wide the reader's screen is, a line may be this long.
 _FILE_WIDTH = 160
@@ -42,24 +40,6 @@ def show(table: Table, console: Console, *, exact_names: bool = False) -> None:
     for line in (table.note, *(f"[{index}] {reason}" for reason, index in reasons.items())):
         if line:
             console.print(Text(line, style="dim"))
-
-
-def shortened(table: Table) -> Table:
-    """The table with the parts that all its workload names share said once, in the note."""
-    if "workload" not in table.columns or len(table.rows) < 2:
-        return table
-    column = table.columns.index("workload")
-    names = [row[column].text.split("_") for row in table.entries]
-    shared = [part for part in names[0] if all(part in name for name in names)]
-    rest = ["_".join(part for part in name if part not in shared) for name in names]
-    if not shared or not all(rest):
-        return table
-    rows = tuple(
-        (*row[:column], text, *row[column + 1 :])
-        for row, text in zip(table.rows, rest, strict=True)
-    )
-    note = f"Every workload has {' '.join(shared)}. {table.note}"
-    return replace(table, rows=rows, note=note.strip())
 
 
 def _text(cell: Entry, reasons: dict[str, int]) -> Text:

@@ -1,7 +1,7 @@
 """Runs to report on."""
 
 import pytest
-from build_run import append, begin, end, latency, workload
+from build_run import append, begin, checked, end, latency, workload
 
 from assay.records.schema import Measurement
 
@@ -21,14 +21,16 @@ def run(tmp_path):
             value=value,
             unit="ratio",
             subject="sdpa",
-            workload=workload(),
+            workload=workload(64),
             status="failed" if value > 1 else "ok",
             reason="dq is <script>alert(1)</script> over budget" if value > 1 else None,
         )
         for tensor, value in (("out", 0.25), ("dq", 4.5))
     ]
-    append(made, "check", "k128/sdpa", *errors)
-    end(made, "check", status="failed", reason="1 of 1 cells failed")
+    append(made, "check", "k64/sdpa", *errors)
+    for subject, length in (("eager", 128), ("sdpa", 128), ("sdpa", 256)):
+        append(made, "check", f"k{length}/{subject}", checked(subject, length))
+    end(made, "check", status="failed", reason="1 of 4 cells failed")
     append(
         made, "bench", "k128", latency("eager", [2.0, 4.0, 8.0]), latency("sdpa", [1.0, 2.0, 4.0])
     )

@@ -5,7 +5,7 @@ from build_run import append, begin, end, latency, workload
 
 from assay.records.schema import Measurement
 from assay.reports import style
-from assay.reports.chart import Chart, Series, log_ticks, spaced_ticks
+from assay.reports.chart import Chart, Series, log_ticks, plates, spaced_ticks
 from assay.reports.contents import read_contents
 from assay.reports.figures import accuracy
 from assay.reports.figures import latency as latency_figure
@@ -49,24 +49,37 @@ def test_a_crash_under_its_probes_name_is_named_too(tmp_path):
     crash = latency("eager", [], metric="latency", unit="", status="failed", reason="signal 11")
     append(run, "bench", "k128", crash, latency("sdpa", [1.0, 2.0]))
     [chart] = latency_figure.draw(read_contents(run).records)
-    assert f"not drawn: eager at {workload().name} (failed)" in chart.note
+    assert "not drawn: eager at 128 (failed)" in chart.note
     assert [series.subject for series in chart.series] == ["sdpa"]
 
 
-def test_parameters_that_differ_are_in_the_series_and_the_rest_in_the_note(tmp_path):
+def test_workloads_that_differ_in_more_than_length_are_panels_of_one_plate(tmp_path):
     run = begin(tmp_path)
-    for heads in (8, 16):
-        given = workload(128, heads=heads)
-        append(run, "bench", given.name, latency("sdpa", [1.0, 2.0], workload=given))
+    for batch in (1, 4):
+        for length in (128, 256):
+            given = workload(length, batch=batch)
+            append(run, "bench", given.name, latency("sdpa", [1.0, 2.0], workload=given))
+    charts = latency_figure.draw(read_contents(run).records)
+    assert [chart.panel for chart in charts] == ["batch 1", "batch 4"]
+    assert [plate.file_stem for plate in plates(charts)] == ["latency_bench"]
+    assert all("heads 8/2" in chart.note and "batch" not in chart.note for chart in charts)
+    assert all(series.x == (128, 256) for chart in charts for series in chart.series)
+
+
+def test_a_single_length_lists_the_subjects(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "k128", latency("eager", [2.0, 3.0]), latency("sdpa", [1.0, 2.0]))
     [chart] = latency_figure.draw(read_contents(run).records)
-    assert [series.name for series in chart.series] == ["sdpa, heads 16", "sdpa, heads 8"]
-    assert "batch 1" in chart.note and "heads 8" not in chart.note.replace("kv_heads", "")
+    assert chart.listed and chart.names_itself and chart.x_values == ["eager", "sdpa"]
 
 
 def test_accuracy_draws_the_budget_and_what_exceeds_it(run):
     [chart] = accuracy.draw(read_contents(run).records)
     assert chart.limit == 1.0 and chart.log_y
-    assert {series.variant: series.y for series in chart.series} == {"out": (0.25,), "dq": (4.5,)}
+    assert {series.variant: series.y for series in chart.series} == {
+        "out": (0.25,) * 4,
+        "dq": (4.5,),
+    }
 
 
 def test_exact_results_are_drawn_unless_the_axis_has_no_zero(tmp_path):

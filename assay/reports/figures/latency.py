@@ -1,78 +1,48 @@
-"""Latency against key length, with the quartiles of its samples.
+"""Time over key length, forward, backward and both, with the quartiles of the samples.
 
-One chart for each stage, dtype and mask. What has no latency (out of memory, refused) is named
-below the chart, so that a curve that ends early is not read as one that was not tried.
+What has no time (out of memory, refused) is named below the chart, so that a curve that ends early
+is not read as one that was not tried.
 """
 
 from assay.records.schema import Record
-from assay.reports.chart import Chart, Series
-from assay.reports.facets import Facet, facets
+from assay.reports.chart import Chart
+from assay.reports.panels import Point, chart, panels
+from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
 from assay.reports.summary import summarise
 
-METRIC = "latency_ms"
+PLACE = 30
+_KINDS = {
+    FORWARD: ("latency", "Forward time"),
+    BACKWARD: ("latency_backward", "Backward time"),
+    TRAINING: ("latency_training", "Forward and backward time"),
+}
 
 
 def draw(records: list[Record]) -> list[Chart]:
-    """A log-log chart for each facet that has a latency."""
-    timed = {record.stage for record in records if record.metric == METRIC}
-    found = facets([r for r in records if r.metric == METRIC or (r.stage in timed and _lost(r))])
-    return [_chart(facet) for facet in found if any(map(_drawable, facet.records))]
+    """A log-log chart for each pass and panel that has a time."""
+    found = panels(records)
+    charts = [
+        chart(
+            panel,
+            kind,
+            title,
+            "time (ms)",
+            lambda row, metric=metric: _point(row, metric),
+            metric=metric,
+            notes=["Medians, with bars from the lower to the upper quartile"],
+            log_y=True,
+        )
+        for metric, (kind, title) in _KINDS.items()
+        for panel in found
+    ]
+    return [one for one in charts if one]
 
 
-def _chart(facet: Facet) -> Chart:
-    series: dict[tuple[str, str], list[Record]] = {}
-    for record in filter(_drawable, facet.records):
-        series.setdefault((record.subject, facet.variant(record)), []).append(record)
-    absent = _absent(facet)
-    notes = ["Medians, with bars from the lower to the upper quartile", facet.shared]
-    notes += [f"not drawn: {', '.join(absent)}" if absent else ""]
-    return Chart(
-        name=f"latency_{facet.name}",
-        title=f"Latency: {facet.title}",
-        x_label="key length (tokens)",
-        y_label="latency (ms)",
-        log_x=True,
-        log_y=True,
-        series=tuple(_series(*key, found) for key, found in sorted(series.items())),
-        note="; ".join(note for note in notes if note),
-    )
-
-
-def _series(subject: str, variant: str, records: list[Record]) -> Series:
-    ordered = sorted(records, key=_key_length)
-    spreads = [summarise(record.samples or [record.value]) for record in ordered]
-    return Series(
-        subject=subject,
-        variant=variant,
-        x=tuple(_key_length(record) for record in ordered),
-        y=tuple(spread.median for spread in spreads),
-        low=tuple(spread.low for spread in spreads),
-        high=tuple(spread.high for spread in spreads),
-    )
-
-
-def _absent(facet: Facet) -> list[str]:
-    """Each subject and workload that has no point, with how it ended."""
-    drawn = {_place(record) for record in facet.records if _drawable(record)}
-    ends = {_place(record): record.status for record in facet.records}
-    return [f"{place} ({status})" for place, status in ends.items() if place not in drawn]
-
-
-def _place(record: Record) -> str:
-    return f"{record.subject} at {record.workload.name if record.workload else record.cell}"
-
-
-def _lost(record: Record) -> bool:
-    """Whether this is how a subject ended; a crash is recorded under the name of its probe."""
-    return bool(record.subject) and record.status != "ok" and record.value is None
-
-
-def _drawable(record: Record) -> bool:
-    """Whether a record is a latency with its place on two logarithmic axes."""
-    ok = record.metric == METRIC and record.status == "ok" and record.value is not None
-    return ok and min(record.samples or [record.value]) > 0 and _key_length(record) > 0
-
-
-def _key_length(record: Record) -> int:
-    assert record.workload is not None
-    return record.workload.spec.get("key_length", 0)
+def _point(row: Row, metric: str) -> Point | None:
+    record, value = row.records.get(metric), row.value(metric)
+    if record is None or value is None or min(record.samples or [value]) <= 0:
+        return None
+    if len(record.samples) < 2:
+        return Point(y=value)
+    spread = summarise(record.samples)
+    return Point(y=spread.median, low=spread.low, high=spread.high)

@@ -1,0 +1,50 @@
+"""Time over that of the first subject, by key length: below the line at 1 is faster.
+
+Ratios are medians over rounds with a 95 % bootstrap interval, so a bar that touches the line shows
+no difference.
+"""
+
+from assay.records.schema import Record
+from assay.reports.chart import Chart
+from assay.reports.panels import Panel, Point, chart, panels
+from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
+
+PLACE = 20
+_KINDS = {
+    FORWARD: ("crossover", "Forward time over that of"),
+    BACKWARD: ("crossover_backward", "Backward time over that of"),
+    TRAINING: ("crossover_training", "Forward and backward time over that of"),
+}
+
+
+def draw(records: list[Record]) -> list[Chart]:
+    """A chart for each pass and panel in which something was measured beside the first subject."""
+    found = panels(records)
+    charts = [_chart(panel, metric) for metric in _KINDS for panel in found]
+    return [one for one in charts if one]
+
+
+def _chart(panel: Panel, metric: str) -> Chart | None:
+    first = next((row.ratios[metric].against for row in panel.rows if metric in row.ratios), None)
+    if first is None:
+        return None
+    kind, title = _KINDS[metric]
+    return chart(
+        panel,
+        kind,
+        f"{title} {first}",
+        f"time / time of {first} (ratio)",
+        lambda row: _point(row, metric),
+        metric=metric,
+        notes=["Below 1 is faster; medians over rounds, with 95 % intervals"],
+        limit=1.0,
+        limit_name=first,
+        log_y=True,
+    )
+
+
+def _point(row: Row, metric: str) -> Point | None:
+    ratio = row.ratios.get(metric)
+    if ratio is None or not ratio.value:
+        return None
+    return Point(y=ratio.value, low=ratio.low, high=ratio.high)

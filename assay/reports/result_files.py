@@ -1,0 +1,171 @@
+"""The results of a run as JSON, for programs: performance, memory, correctness, a file each.
+
+What was asked (`config`) and what was found (`results`) are kept apart, so that no setting can
+stand in a result's place. Unknown is null with a reason. Every value has its raw samples.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.records.durable import write_atomically
+from assay.records.run import RunFolder
+from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
+from assay.reports.contents import Contents
+from assay.reports.paired import ROUNDS, against_first
+from assay.reports.speed_rows import rated
+from assay.reports.summary import described
+
+SCHEMA = 1
+_MEMORY = (
+    "forward_peak_bytes",
+    "training_peak_bytes",
+    "saved_bytes",
+    "reserved_peak_bytes",
+    "fragmentation",
+    "kv_cache_bytes",
+)
+_CORRECTNESS = ("suite", "check")
+_RATES = (
+    "tokens_per_s",
+    "tflops",
+    "gbps",
+    "intensity",
+    "compute_share",
+    "memory_share",
+    "bound",
+    "reason",
+    "suspect",
+)
+
+# What a result is known by: stage, cell, workload and subject.
+_Place = tuple[str, str, str, str]
+
+
+def write_results(folder: RunFolder, contents: Contents) -> tuple[Path, ...]:
+    """Write the files that have a row; take away those of an earlier build that have none now."""
+    written = []
+    for kind, rows in results_by_kind(contents.records).items():
+        path = folder.path / f"{kind}_results.json"
+        if not rows:
+            path.unlink(missing_ok=True)
+            continue
+        content = {
+            "schema": SCHEMA,
+            "kind": kind,
+            "run": contents.run.run,
+            "study": contents.run.study,
+            "environment": environment(contents.run),
+            "config": dict(sorted(contents.run.config.items())),
+            "results": rows,
+        }
+        write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")
+        written.append(path)
+    return tuple(written)
+
+
+def environment(run: Run) -> dict[str, Any]:
+    """Machine, versions, code and commands; what is not known is null, and `unknown` says why."""
+    host = run.sessions[-1].host if run.sessions else {}
+    return {
+        "host": run.host,
+        "os": host.get("os"),
+        "cores": host.get("cores"),
+        "devices": host.get("devices"),
+        "used_devices": run.devices,
+        "versions": run.versions,
+        "commit": run.commit,
+        "dirty": run.dirty,
+        "commands": [" ".join(session.command) for session in run.sessions],
+        "started": [session.started for session in run.sessions],
+        "unknown": {**(host.get("unknown") or {}), **run.reasons},
+    }
+
+
+def results_by_kind(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each file, sorted by stage, cell, workload and subject."""
+    told = [record for record in records if record.metric != CELL_SECONDS]
+    kinds: dict[str, list[Record]] = {"performance": [], "memory": [], "correctness": []}
+    for record in told:
+        for kind in _kinds(record):
+            kinds[kind].append(record)
+    derived = _derived(told)
+    return {kind: _rows(found, derived) for kind, found in kinds.items()}
+
+
+def _kinds(record: Record) -> list[str]:
+    """Which files a record stands in: how a subject ended concerns its speed and its memory."""
+    if record.stage in _CORRECTNESS:
+        return ["correctness"]
+    if record.value is None and not record.unit:
+        return ["performance", "memory"]
+    return ["memory" if record.metric.startswith(_MEMORY) else "performance"]
+
+
+def _rows(records: Sequence[Record], derived: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
+    groups: dict[_Place, list[Record]] = {}
+    for record in records:
+        name = record.workload.name if record.workload else ""
+        groups.setdefault((record.stage, record.cell, name, record.subject), []).append(record)
+    return [_row(place, groups[place], derived) for place in sorted(groups)]
+
+
+def _row(
+    place: _Place, records: Sequence[Record], derived: dict[int, dict[str, Any]]
+) -> dict[str, Any]:
+    stage, cell, _, subject = place
+    worst = min(records, key=lambda record: SEVERITY.index(record.status))
+    workload = records[0].workload
+    return {
+        "stage": stage,
+        "cell": cell,
+        "subject": subject,
+        "workload": msgspec.to_builtins(workload) if workload else None,
+        "status": worst.status,
+        "reason": worst.reason if worst.status != "ok" else None,
+        "values": [
+            _value(record, derived.get(id(record), {}))
+            for record in sorted(records, key=lambda record: record.metric)
+        ],
+    }
+
+
+def _value(record: Record, derived: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "metric": record.metric,
+        "value": record.value,
+        "unit": record.unit,
+        "status": record.status,
+        "reason": record.reason,
+        "cause": record.cause,
+        "level": record.level,
+        "source": record.source,
+        "alone": record.alone,
+        "statistics": described(record.samples) if record.samples else None,
+        **derived,
+        "samples": record.samples,
+    }
+
+
+def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
+    """The rate and the ratio to the first subject of each timed record."""
+    found: dict[int, dict[str, Any]] = {}
+    for stage in dict.fromkeys(record.stage for record in records):
+        mine = [record for record in records if record.stage == stage]
+        for metric in ROUNDS:
+            for key, ratio in against_first(mine, metric).items():
+                found.setdefault(key, {})["ratio"] = {
+                    "against": ratio.against,
+                    "value": ratio.value,
+                    "low": ratio.low,
+                    "high": ratio.high,
+                    "rounds": ratio.rounds,
+                    "reason": ratio.reason or None,
+                }
+    for record, rate in rated(records):
+        told = {name: getattr(rate, name) for name in _RATES}
+        found.setdefault(id(record), {})["rate"] = told
+    return found
