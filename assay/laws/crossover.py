@@ -149,11 +149,11 @@ def _crossings(
         if signs[left] == signs[right]:
             continue
         part = slice(left, right + 1)
-        places = np.array([_zero(x[part], row * signs[right]) for row in drawn[:, part]])
-        low, high = interval(places)
+        (place,) = _zeros(x[part], middles[None, part] * signs[right])
+        low, high = interval(_zeros(x[part], drawn[:, part] * signs[right]))
         found.append(
             Crossing(
-                length=float(np.exp(_zero(x[part], middles[part] * signs[right]))),
+                length=float(np.exp(place)),
                 low=float(np.exp(low)),
                 high=float(np.exp(high)),
                 overtakes=signs[right] < 0,
@@ -162,16 +162,25 @@ def _crossings(
     return tuple(found)
 
 
-def _zero(x: np.ndarray, y: np.ndarray) -> float:
-    """Where straight lines through the points rise through zero; the middle of the first and last
-    place where they do so, and an end where all points lie on one side."""
-    if y[0] >= 0:
-        return float(x[0])
-    if y[-1] <= 0:
-        return float(x[-1])
-    steps = np.flatnonzero((y[:-1] < 0) & (y[1:] >= 0))
-    places = [x[i] - y[i] * (x[i + 1] - x[i]) / (y[i + 1] - y[i]) for i in (steps[0], steps[-1])]
-    return float(np.mean(places))
+def _zeros(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where straight lines through the points of each row of y rise through zero.
+
+    The middle of the first and the last place where they do so; an end where the row is beyond
+    zero there already.
+    """
+    rises = (y[:, :-1] < 0) & (y[:, 1:] >= 0)
+    first = np.argmax(rises, axis=1)
+    last = rises.shape[1] - 1 - np.argmax(rises[:, ::-1], axis=1)
+    places = (_along(x, y, first) + _along(x, y, last)) / 2
+    return np.where(y[:, 0] >= 0, x[0], np.where(y[:, -1] <= 0, x[-1], places))
+
+
+def _along(x: np.ndarray, y: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Where the line of one step of each row meets zero."""
+    rows = np.arange(len(y))
+    before, after = y[rows, step], y[rows, step + 1]
+    rise = np.where(after == before, 1.0, after - before)  # a flat step is never the one used
+    return x[step] - before * (x[step + 1] - x[step]) / rise
 
 
 def _words(found: Crossover) -> str:

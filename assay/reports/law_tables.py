@@ -1,6 +1,7 @@
 """The laws of some records as tables: growth, crossings, where memory ends, what to use."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from assay.laws.crossover import Crossover
 from assay.laws.exponent import Exponent
@@ -27,7 +28,7 @@ def exponents(found: Sequence[Exponent]) -> Table | None:
         )
         for one in found
     )
-    return Table(
+    table = Table(
         title="How it grows with the length",
         columns=("workload", "subject", "metric", "exponent", "lengths fitted", "at the longest"),
         rows=rows,
@@ -36,6 +37,7 @@ def exponents(found: Sequence[Exponent]) -> Table | None:
             "the longest are fitted, or the three longest."
         ),
     )
+    return _by_host(table, [one.setting.host for one in found])
 
 
 def crossovers(found: Sequence[Crossover]) -> Table | None:
@@ -46,12 +48,13 @@ def crossovers(found: Sequence[Crossover]) -> Table | None:
         (one.setting.shape, one.metric, one.subject, one.against, one.words, _left_out(one))
         for one in found
     )
-    return Table(
+    table = Table(
         title="Where one overtakes another",
         columns=("workload", "metric", "subject", "against", "outcome", "left out"),
         rows=rows,
         note="From paired rounds; in brackets the 95 % bootstrap interval of the length.",
     )
+    return _by_host(table, [one.setting.host for one in found])
 
 
 def oom_lengths(found: Sequence[OomLength]) -> Table | None:
@@ -63,7 +66,8 @@ def oom_lengths(found: Sequence[OomLength]) -> Table | None:
         for one in found
     )
     columns = ("workload", "subject", "metric", "predicted", "observed", "predicted / observed")
-    return Table(title="At which length memory runs out (tokens)", columns=columns, rows=rows)
+    table = Table(title="At which length memory runs out (tokens)", columns=columns, rows=rows)
+    return _by_host(table, [one.host for one in found])
 
 
 def recommendations(
@@ -86,6 +90,14 @@ def recommendations(
         rows=tuple(rows),
         note="A choice changes only where the 95 % interval of the paired ratio is wholly below 1.",
     )
+
+
+def _by_host(table: Table, hosts: Sequence[str]) -> Table:
+    """The table with each row's host before it, where there is more than one."""
+    if len(set(hosts)) < 2:
+        return table
+    rows = tuple((host, *row) for host, row in zip(hosts, table.rows, strict=True))
+    return replace(table, columns=("host", *table.columns), rows=rows)
 
 
 def _exponent(one: Exponent) -> Entry:

@@ -61,6 +61,18 @@ def test_one_metric_and_another_peer(results, capsys):
     assert [one["against"] for one in lines if one["law"] == "crossover"] == ["flash"]
 
 
+def test_runs_of_two_hosts_are_told_apart(results, tmp_path, capsys):
+    (first,) = (results / "bench").iterdir()
+    law([first])
+    assert "another" not in capsys.readouterr().out
+    other = [*timed("eager", eager, host="another"), *timed("flash", flash, host="another")]
+    second = write_run(results, other, host="another", name="20250102T000000Z-abcd")
+    law([first, second], thresholds=tmp_path / "thresholds.json")
+    said = capsys.readouterr().out
+    assert said.count("deadbeef00000000") >= 4 and said.count("another") >= 4
+    assert len(json.loads((tmp_path / "thresholds.json").read_text())["hosts"]) == 2
+
+
 def test_the_thresholds_file(results, tmp_path, capsys):
     law(out=results, thresholds=tmp_path / "thresholds.json")
     assert "thresholds: " in capsys.readouterr().out
