@@ -164,8 +164,20 @@ def _of(subject: str, workload: Workload, measurement: Measurement) -> Measureme
 def _outcome(
     subject: str, request: Request, error: Exception, metric: str | None = None
 ) -> Measurement:
-    """A failure as a result like any other, under the probe's name or `load`; the traceback goes
-    to the log."""
+    """A failure under the name of its probe, of all of them, or `load`."""
+    found = outcome_of(
+        error,
+        subject=subject,
+        metric=metric or "+".join(request.probes),
+        workload=request.workload,
+    )
+    return msgspec.structs.replace(found, alone=len(request.subjects) == 1)
+
+
+def outcome_of(
+    error: Exception, *, subject: str, metric: str, workload: WorkloadSpec
+) -> Measurement:
+    """A failure as a result like any other; the traceback goes to the log."""
     if device_lost(error):
         raise error  # nothing works in this process any more; a new one goes on with the others
     status: Status = "failed"
@@ -180,13 +192,12 @@ def _outcome(
         traceback.print_exception(error, file=sys.stderr)
     return Measurement(
         subject=subject,
-        metric=metric or "+".join(request.probes),
+        metric=metric,
         value=None,
         unit="",
         status=status,
         reason=reason,
-        workload=identity(request.workload),
-        alone=len(request.subjects) == 1,
+        workload=identity(workload),
     )
 
 

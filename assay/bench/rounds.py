@@ -70,7 +70,7 @@ def interleaved(
     for name, call in list(running.items()):
         yield name
         try:
-            for measurement in _warm_up(call, measure, generator, plan):
+            for measurement in warm_up(call, measure, generator, plan.warmup):
                 yield name, measurement
         except Exception as error:
             del running[name]
@@ -84,7 +84,7 @@ def interleaved(
             yield name
             try:
                 with clocks_of(running[name]).annotated(f"{name} round {number}", device):
-                    samples[name].append(measure(_turned(running[name], factor, scaled)))
+                    samples[name].append(measure(turned(running[name], factor, scaled)))
             except Exception as error:
                 del running[name]
                 yield Failed(subject=name, error=error)
@@ -98,7 +98,7 @@ def interleaved(
             yield device, msgspec.structs.replace(reading, metric=f"{metric}.{reading.metric}")
 
 
-def _turned(call: Call, factor: float, scaled: dict[int, object]) -> Call:
+def turned(call: Call, factor: float, scaled: dict[int, object]) -> Call:
     """The call on this round's values; subjects that share their inputs share these too."""
     q, k, v = call.inputs
     if id(v) not in scaled:
@@ -107,16 +107,17 @@ def _turned(call: Call, factor: float, scaled: dict[int, object]) -> Call:
     return replace(call, inputs=(q, k, scaled[id(v)]))
 
 
-def _warm_up(
-    call: Call, measure: Measure, generator: random.SystemRandom, plan: Plan
+def warm_up(
+    call: Call, measure: Measure, generator: random.SystemRandom, least: int
 ) -> Iterator[Measurement]:
-    """Calls until two windows of them agree; the first, which may compile, is told apart."""
+    """At least that many calls, until two windows of them agree; the first, which may compile, is
+    told apart."""
     call.framework.empty_cache(call.device)
     before = checksums(call)
     taken: list[Measurement] = []
     with clocks_of(call).annotated(f"{call.name} warm-up", call.device):
-        while not _warm([one.samples[0] for one in taken], plan.warmup):
-            one, *_ = measure(_turned(call, generator.choice(FACTORS), {}))
+        while not _warm([one.samples[0] for one in taken], least):
+            one, *_ = measure(turned(call, generator.choice(FACTORS), {}))
             taken.append(one)
     if checksums(call) != before:
         _restore(call)

@@ -4,6 +4,7 @@ The answer of a timed call is taken before anything else waits for the device, s
 going on when the clock stops shows as a wrong answer.
 """
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -13,6 +14,8 @@ from assay import plugins
 from assay.bench.answers import Answers
 from assay.bench.call import Call
 from assay.records.schema import Measurement
+
+LOOKED_AT = 0.25  # of the timed calls, drawn at random, and the first: looking costs time too
 
 
 def clocks_of(call: Call) -> ModuleType:
@@ -31,6 +34,7 @@ class Timer:
     _clock: Any = field(init=False)
     _flush: Callable[[], str] = field(init=False)
     _flushed: str = ""
+    _looked: bool = False
 
     def __post_init__(self) -> None:
         clocks = clocks_of(self.call)
@@ -44,8 +48,10 @@ class Timer:
         """
         self._flushed = self._flush()
         elapsed_ms, result = self._clock.time(work)
-        arrays = result if len(gives) > 1 else (result,)
-        self.answers.hold(self.call, dict(zip(gives, arrays, strict=True)), self.factor)
+        if not self._looked or random.random() < LOOKED_AT:
+            arrays = result if len(gives) > 1 else (result,)
+            self.answers.hold(self.call, dict(zip(gives, arrays, strict=True)), self.factor)
+            self._looked = True
         return elapsed_ms
 
     def measurement(self, metric: str, elapsed_ms: float) -> Measurement:

@@ -2,7 +2,8 @@
 
 `clock(device)` has `time(work)`, which gives milliseconds and what `work` returned, and `source`,
 what the clock is. `flusher(device)` empties caches before it. `captured` is a forward pass as the
-replay of a CUDA graph, None where there are none. `annotated` names a range in a timeline.
+replay of a CUDA graph, None where there are none. `annotated` names a range in a timeline;
+`delay` is a slowdown to plant.
 """
 
-CONTRACT = ("clock", "flusher", "captured", "annotated")
+CONTRACT = ("clock", "flusher", "captured", "annotated", "delay")

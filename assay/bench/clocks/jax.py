@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -30,6 +30,7 @@ def clock(device: str) -> _Host:
     return _Host()
 
 
+@cache
 def flusher(device: str) -> Callable[[], str]:
     """A function that waits for the device, empties its caches and says what it did."""
     size, said = (
@@ -62,3 +63,14 @@ def captured(
 ) -> None:
     """None: XLA decides by itself what becomes a CUDA graph."""
     return None
+
+
+def delay(device: str, wait_ms: float) -> Callable[[], None]:
+    """Something to do that takes that long, before the call is handed to the device."""
+
+    def spin() -> None:
+        until = time.perf_counter() + wait_ms / 1e3
+        while time.perf_counter() < until:
+            pass
+
+    return spin

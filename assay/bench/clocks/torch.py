@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -40,6 +41,7 @@ def clock(device: str) -> _Host | _Events:
     return _Host() if device == "cpu" else _Events()
 
 
+@cache
 def flusher(device: str) -> Callable[[], str]:
     """A function that waits for the device, empties its caches and says what it did."""
     if device == "cpu":
@@ -99,3 +101,20 @@ def captured(
         return state["out"]
 
     return replay
+
+
+def delay(device: str, wait_ms: float) -> Callable[[], None]:
+    """Something to do that takes that long, on the device where there is one."""
+    if device == "cpu":
+        return partial(_spin, wait_ms)
+    # How many cycles a millisecond has here: the clock is not the one of the data sheet.
+    trial = 20_000_000
+    torch.cuda._sleep(trial)
+    elapsed_ms = sorted(_Events().time(lambda: torch.cuda._sleep(trial))[0] for _ in range(5))[2]
+    return partial(torch.cuda._sleep, round(trial * wait_ms / elapsed_ms))
+
+
+def _spin(wait_ms: float) -> None:
+    until = time.perf_counter() + wait_ms / 1e3
+    while time.perf_counter() < until:
+        pass

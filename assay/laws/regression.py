@@ -1,0 +1,108 @@
+"""Whether something has become slower since an earlier run; used by `assay bench --against RUN`.
+
+Rounds of two runs are not paired, so a whole run may be off: by the clock, by how memory is laid
+out. Where both runs timed another subject in the same cell, its change is taken off. The rest must
+exceed what processes of one and the same program differ by, as the stage `noise` measured.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.laws.noise import MARGIN, Noise, noise_of
+from assay.records.schema import Record
+
+METRICS = ("latency_ms", "backward_ms", "training_ms", "graph_ms")
+_SPREADS = 3.0  # standard deviations between processes that a change must exceed
+_RESAMPLES = 2000
+_TAIL_PERCENT = 0.5
+
+_Key = tuple[str, str, str]  # workload, metric, subject
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One metric of one subject now over then, with a 99 % interval. `threshold` is what the
+    interval must lie beyond; None where the noise was not measured."""
+
+    subject: str
+    workload: str
+    metric: str
+    ratio: float
+    low: float
+    high: float
+    control: str | None
+    threshold: float | None
+
+    @property
+    def slower(self) -> bool:
+        return self.threshold is not None and self.low > 1 + self.threshold
+
+
+def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
+    """Every metric that both runs timed."""
+    new, old = _timed(now), _timed(then)
+    noises = {(one.subject, one.workload): one for one in noise_of(now)}
+    found = []
+    for key in new:
+        if key not in old:
+            continue
+        workload, metric, subject = key
+        control = _control(key, new, old)
+        middles = _ratios(new[key], old[key])
+        if control:
+            middles = middles / _ratios(new[control], old[control])
+        low, high = np.percentile(middles, (_TAIL_PERCENT, 100 - _TAIL_PERCENT))
+        found.append(
+            Change(
+                subject=subject,
+                workload=workload,
+                metric=metric,
+                ratio=float(np.median(middles)),
+                low=float(low),
+                high=float(high),
+                control=control[2] if control else None,
+                threshold=_threshold(noises.get((subject, workload))),
+            )
+        )
+    return found
+
+
+def _timed(records: Sequence[Record]) -> dict[_Key, Record]:
+    return {
+        (record.workload.name, record.metric, record.subject): record
+        for record in records
+        if record.stage == "bench"
+        and record.metric in METRICS
+        and record.status == "ok"
+        and record.workload
+        and len(record.samples) > 1
+    }
+
+
+def _control(key: _Key, new: dict[_Key, Record], old: dict[_Key, Record]) -> _Key | None:
+    """The first other subject that both runs timed on this workload: the baseline, as a rule."""
+    workload, metric, subject = key
+    for other in new:
+        if other[:2] == (workload, metric) and other[2] != subject and other in old:
+            return other
+    return None
+
+
+def _ratios(new: Record, old: Record) -> np.ndarray:
+    """Medians now over medians then, of samples drawn anew; the same draw for the same record."""
+    drawn = np.random.default_rng(0)
+    now, then = (
+        np.median(drawn.choice(record.samples, size=(_RESAMPLES, len(record.samples))), axis=1)
+        for record in (new, old)
+    )
+    return now / then
+
+
+def _threshold(noise: Noise | None) -> float | None:
+    if noise is None or noise.between_processes is None:
+        return None
+    # Two runs differ by the root of two such spreads.
+    between = float(np.expm1(_SPREADS * np.sqrt(2) * noise.between_processes))
+    return max(MARGIN, between)
