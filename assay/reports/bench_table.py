@@ -14,7 +14,7 @@ from assay.reports.tables import Entry, Table, shortened
 PEAK, TRAINING_PEAK = "forward_peak_bytes", "training_peak_bytes"
 _TITLES = {"bench": "Speed", "layers": "Speed of layers"}
 _NOTE = (
-    "Times are medians over rounds, with the quartiles below; forward, backward alone, and both. "
+    "Times are medians over rounds, with their quartiles; forward, backward alone, and both. "
     "A ratio is the median of per-round ratios of time, with a 95 % bootstrap interval: below 1 is "
     "faster. TFLOP/s and tokens/s are of the forward pass, its FLOPs by formula; the share is of "
     "the ceiling measured here that its intensity says applies. Peak memory is above the inputs."
@@ -32,7 +32,6 @@ def bench_table(rows: Sequence[Row], records: Sequence[Record]) -> Table | None:
         f"over {first}": lambda row: _ratio(row, FORWARD, first),
         "backward (ms)": lambda row: row.timed(BACKWARD),
         "both (ms)": lambda row: row.timed(TRAINING),
-        f"both over {first}": lambda row: _ratio(row, TRAINING, first),
         "TFLOP/s": _tflops,
         "of ceiling": _share,
         "tokens/s": _tokens,
@@ -50,7 +49,7 @@ def bench_table(rows: Sequence[Row], records: Sequence[Record]) -> Table | None:
             for row, line in zip(rows, cells, strict=True)
         ),
         note=_NOTE,
-        spare=("kernel", "tokens/s", "peak both", f"both over {first}", "of ceiling"),
+        spare=("kernel", "tokens/s", "peak both", "of ceiling", "both (ms)"),
     )
     return shortened(table)
 
@@ -81,7 +80,7 @@ def interval_text(ratio: Ratio) -> str:
     """The interval of a ratio; empty where one round gave none."""
     if ratio.low is None or ratio.high is None:
         return ""
-    return f"{ratio.low:.3g}–{ratio.high:.3g}"
+    return f"{_short(ratio.low)}–{_short(ratio.high)}"
 
 
 def _ratio(row: Row, metric: str, first: str | None) -> Entry:
@@ -92,8 +91,12 @@ def _ratio(row: Row, metric: str, first: str | None) -> Entry:
         return row.absent(metric)
     if found.value is None:
         return Entry(text=DASH, hint=found.reason)
-    text = f"{found.value:.3g}"
+    text = _short(found.value)
     return Entry(text=text, detail=interval_text(found), value=found.value, hint=found.reason)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def _tflops(row: Row) -> Entry:

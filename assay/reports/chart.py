@@ -107,7 +107,7 @@ class Chart:
     @property
     def names_itself(self) -> bool:
         """Whether the listed texts are the subjects, so that a legend would say them again."""
-        return self.listed and all(series.x == (series.subject,) for series in self.series)
+        return self.listed and all(set(series.x) == {series.subject} for series in self.series)
 
     @property
     def notes(self) -> list[str]:

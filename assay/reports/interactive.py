@@ -160,25 +160,22 @@ def _add_limit(figure: Any, chart: Chart) -> None:
 
 
 def _add_curves(figure: Any, chart: Chart) -> None:
-    """Straight pieces on two logarithmic axes; the name stands above the middle of the curve."""
+    """Straight pieces on two logarithmic axes, each with its name at its outer end."""
     line = {"color": style.LIGHT["limit"], "width": 1.5, "dash": "dash"}
     for curve in chart.curves:
         points = list(zip(curve.x, curve.y, strict=True))
         for (x0, y0), (x1, y1) in pairwise(points):
             figure.add_shape(type="line", line=line, x0=x0, y0=y0, x1=x1, y1=y1, layer="below")
         rising = curve.y[-1] > curve.y[0]
+        end = 0 if rising else -1
         figure.add_annotation(
             text=escape(curve.name),
             font={"color": style.LIGHT["limit"]},
             showarrow=False,
-            x=(
-                math.log10(math.sqrt(curve.x[0] * curve.x[-1]))
-                if rising
-                else math.log10(curve.x[-1])
-            ),
-            y=math.log10(math.sqrt(curve.y[0] * curve.y[-1])),
-            xanchor="right",
-            yanchor="bottom",
+            x=math.log10(curve.x[end]),
+            y=math.log10(curve.y[end]),
+            xanchor="left" if rising else "right",
+            yanchor="top" if rising else "bottom",
         )
 
 

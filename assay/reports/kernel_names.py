@@ -2,7 +2,7 @@
 
 import re
 
-_LONGEST = 34
+_LONGEST = 27
 
 
 def short_kernel(source: str) -> str:

@@ -17,9 +17,8 @@ _NOTE = (
 
 
 def memory_table(rows: Sequence[Row]) -> Table | None:
-    """A row for each subject and workload with memory on record; None where there is none."""
-    rows = [row for row in rows if any(metric in row.records for metric in TOTALS)]
-    if not rows:
+    """A row for each subject and workload; None where no memory is on record."""
+    if not any(metric in row.records for row in rows for metric in TOTALS):
         return None
     columns = {}
     for total, name in TOTALS.items():

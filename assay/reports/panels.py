@@ -142,11 +142,16 @@ def _absent(panel: Panel, metric: str, drawn: Sequence[tuple[Row, Point]]) -> st
             ends = lost.setdefault(row.subject, {})
             ends.setdefault(status, []).append(f"{length_of(row):,}")
     told = [
-        f"{subject} at {', '.join(lengths)} ({status})"
+        f"{subject}{_at(lengths, panel)} ({status})"
         for subject, ends in lost.items()
         for status, lengths in ends.items()
     ]
     return f"not drawn: {'; '.join(told)}" if told else ""
+
+
+def _at(lengths: Sequence[str], panel: Panel) -> str:
+    """The lengths, unless they are all that there are."""
+    return "" if len(lengths) == len(panel.lengths) > 1 else f" at {', '.join(lengths)}"
 
 
 def _of_stage(stage: str, rows: Sequence[Row]) -> list[Panel]:

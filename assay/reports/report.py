@@ -17,7 +17,7 @@ from assay.reports.pivot import pivots
 from assay.reports.provenance import commit_text, provenance
 from assay.reports.speed_rows import STAGES as SPEED_STAGES
 from assay.reports.speed_rows import Row, speed_rows
-from assay.reports.tables import Table, outcomes, results, stages
+from assay.reports.tables import Table, condensed, outcomes, results, stages
 from assay.reports.verdicts import SUITE, verdicts
 
 # A stage may call these expected; in a stage that failed they are what failed.
@@ -59,7 +59,7 @@ def compose(
         facts=tuple(_facts(contents)),
         answers=tuple(line for rows in speeds.values() for line in answers(rows)),
         problems=(*contents.problems, *_mixed_hosts(contents), *doubts, *problems),
-        outcomes=outcomes(records),
+        outcomes=condensed(outcomes(records)),
         stages=stages(contents.stages),
         charts=tuple(charts),
         results=(*_speeds(speeds, records), *_results(names, records)),

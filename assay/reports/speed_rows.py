@@ -17,6 +17,7 @@ from assay.reports.tables import Entry
 
 STAGES = ("bench", "layers")  # where speed and memory are measured
 FORWARD, BACKWARD, TRAINING = ROUNDS
+TELEMETRY = ("sm_clock_mhz", "power_w", "temperature_c")  # of a device, not of a subject
 WORDS = {"oom": "OOM", "failed": "FAILED"}  # how an ending is written; the others as they are
 # Which probe makes a metric, so that the right ending explains its absence.
 _PROBES = {
@@ -90,7 +91,7 @@ class Row:
 def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
     """The rows of a stage, by workload and then in the order that the study names subjects."""
     mine = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
-    mine = [r for r in mine if r.workload and r.subject]
+    mine = [r for r in mine if r.workload and r.subject and r.metric not in TELEMETRY]
     rows: dict[tuple[str, str, int], Row] = {}
     for record in mine:
         assert record.workload

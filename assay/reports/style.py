@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from assay.reports.chart import Chart
 
-# Okabe and Ito's colours, safe for colour-blind readers. Orange is darkened and grey stands for
-# yellow and sky blue, so that each keeps a contrast of 3:1 on the light and on the dark page.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A87400", "#7F7F7F")
+# Okabe and Ito's colours, safe for colour-blind readers. Orange is darkened, and grey and violet
+# stand for yellow and sky blue, so that each keeps a contrast of 3:1 on a light and a dark page.
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A87400", "#7F7F7F", "#8A63D2")
 MARKERS = (("circle", "o"), ("square", "s"), ("diamond", "D"), ("triangle-up", "^"), ("x", "X"))
 DASHES = (("solid", "-"), ("dash", "--"), ("dot", ":"), ("dashdot", "-."))
 

@@ -5,7 +5,7 @@ from assay.reports import style
 _RULES = """
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; }
-body { margin: 0 auto; max-width: 1180px; padding: 28px 24px 64px; background: var(--page);
+body { margin: 0 auto; max-width: 1280px; padding: 28px 24px 64px; background: var(--page);
   color: var(--ink); font: 15px/1.5 var(--font); }
 h1 { font-size: 22px; line-height: 1.25; margin: 0 0 10px; overflow-wrap: anywhere; }
 h2 { font-size: 17px; margin: 40px 0 10px; padding-bottom: 5px;

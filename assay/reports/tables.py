@@ -3,6 +3,7 @@
 Metrics are not named here, so a stage or a probe that does not exist yet is shown like the rest.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ _NO_RECORD = "no record of this metric"
 _SPREAD = "After a value with samples stand the quartiles of the samples and their number."
 
 
+_FEWEST_CONDENSED = 2  # cells that are named one by one
 _FILLED_SHARE = 0.4  # of a table's entries; with less, records are listed one by one
 
 
@@ -57,11 +59,16 @@ class Table:
 
 
 def shortened(table: Table) -> Table:
-    """The table with the parts that all its workload names share said once, in the note."""
+    """The table with what all its workload names share said once, in the note."""
     if "workload" not in table.columns or len(table.rows) < 2:
         return table
     column = table.columns.index("workload")
-    names = [row[column].text.split("_") for row in table.entries]
+    whole = {row[column].text for row in table.entries}
+    if len(whole) == 1:
+        columns, note = _cut(table.columns, column), f"Every row is of {whole.pop()}. {table.note}"
+        rows = tuple(_cut(row, column) for row in table.rows)
+        return replace(table, columns=columns, rows=rows, note=note.strip())
+    names = [_joined_lengths(row[column].text).split("_") for row in table.entries]
     shared = [part for part in names[0] if all(part in name for name in names)]
     rest = ["_".join(part for part in name if part not in shared) for name in names]
     if not shared or not all(rest):
@@ -72,6 +79,15 @@ def shortened(table: Table) -> Table:
     )
     note = f"Every workload has {' '.join(shared)}. {table.note}"
     return replace(table, rows=rows, note=note.strip())
+
+
+def _cut(row: tuple, at: int) -> tuple:
+    return row[:at] + row[at + 1 :]
+
+
+def _joined_lengths(name: str) -> str:
+    """A workload's name with s128 for q128_k128, as it may be given too."""
+    return re.sub(r"(?<![a-z0-9])q(\d+)_k\1(?!\d)", r"s\1", name)
 
 
 def outcomes(records: Sequence[Record]) -> Table:
@@ -88,6 +104,23 @@ def outcomes(records: Sequence[Record]) -> Table:
         columns=("status", "stage", "cell", "subject", "reason"),
         rows=tuple((Entry(text=row[0], tone=row[0]), *row[1:]) for row in rows),
     )
+
+
+def condensed(table: Table) -> Table:
+    """Outcomes with those of one subject that end alike in many cells told in one row."""
+    groups: dict[tuple[str, ...], list[list[Entry]]] = {}
+    for row in table.entries:
+        status, stage, _, subject, reason = (cell.text for cell in row)
+        groups.setdefault((status, stage, subject, reason), []).append(row)
+    rows: list[tuple[Entry | str, ...]] = []
+    for found in groups.values():
+        if len(found) <= _FEWEST_CONDENSED:
+            rows += [tuple(row) for row in found]
+            continue
+        cells = [row[2].text for row in found]
+        told = Entry(text=f"{cells[0]} and {len(cells) - 1:,} more", hint=", ".join(cells))
+        rows.append((*found[0][:2], told, *found[0][3:]))
+    return replace(table, rows=tuple(rows))
 
 
 def stages(found: Sequence[Stage]) -> Table:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from assay.studies.study import Study
 
 
+MOST_ROWS = 60  # of a table on a terminal; the report has them all
+
+
 class Progress:
     """A bar on a terminal; a line for each cell elsewhere. Both on stderr."""
 
@@ -88,17 +91,20 @@ def run(
 
 
 def show_report(report: "Report", *, results: bool) -> None:
-    """The report on the terminal: verdict, what went wrong, stages, ratios; results if asked."""
+    """The report on the terminal: verdict, how subjects compare, what went wrong, stages; results
+    if asked, or where nothing was compared."""
     from assay.reports.terminal import console, show
 
     screen = console()
     screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
+    for answer in report.answers:
+        screen.print(answer, style="bold", markup=False, highlight=False)
     for problem in report.problems:
-        screen.print(problem, markup=False)
-    shown = report.results if results or not report.paired else ()
-    tables = (report.outcomes, report.stages, *shown, *report.paired)
-    for table in (table for table in tables if table.rows):
-        show(table, screen)
+        screen.print(f"! {problem}", markup=False, highlight=False)
+    shown = report.results if results or not report.answers else ()
+    for table in (report.outcomes, report.stages, *shown):
+        if table.rows:
+            show(table, screen, most_rows=MOST_ROWS)
 
 
 def print_json(records: "Sequence[Record]") -> None:

@@ -69,7 +69,7 @@ def test_unknown_has_its_reason_where_it_stands(run):
     built = build(run)
     assert re.search(r'<td[^>]* title="16 GiB wanted, 7 GiB free"[^>]*>OOM<sup>', page_of(built))
     markdown = built.markdown.read_text()
-    row = next(line for line in markdown.splitlines() if "k256" in line and "| eager | OOM" in line)
+    row = next(line for line in markdown.splitlines() if "s256" in line and "| eager | OOM" in line)
     number = re.search(r"OOM \((\d)\)", row).group(1)
     assert f"({number}) 16 GiB wanted, 7 GiB free" in markdown
 

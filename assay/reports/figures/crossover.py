@@ -7,13 +7,12 @@ no difference.
 from assay.records.schema import Record
 from assay.reports.chart import Chart
 from assay.reports.panels import Panel, Point, chart, panels
-from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
+from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 
 PLACE = 20
 _KINDS = {
     FORWARD: ("crossover", "Forward time over that of"),
     BACKWARD: ("crossover_backward", "Backward time over that of"),
-    TRAINING: ("crossover_training", "Forward and backward time over that of"),
 }
 
 

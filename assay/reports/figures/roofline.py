@@ -10,8 +10,8 @@ from assay.reports.numerals import number
 from assay.reports.panels import Panel, length_of, panels, scatter
 from assay.reports.speed_rows import FORWARD, Row
 
-PLACE = 50
-_MARGIN = 2.0  # how far the ceilings go on beyond the points
+PLACE = 35
+_MARGIN = 3.0  # how far the ceilings go on beyond the points
 
 
 def draw(records: list[Record]) -> list[Chart]:
