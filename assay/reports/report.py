@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from assay.laws.noise import STAGE as NOISE
 from assay.records.schema import CELL_SECONDS, Record
 from assay.reports.answers import answers
 from assay.reports.bench_table import bench_table
@@ -12,6 +13,7 @@ from assay.reports.chart import Chart
 from assay.reports.contents import SEVERITY, UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.kernel_table import kernel_table
 from assay.reports.memory_table import memory_table
+from assay.reports.noise import noise_table
 from assay.reports.paired import paired
 from assay.reports.pivot import pivots
 from assay.reports.provenance import commit_text, provenance
@@ -84,9 +86,11 @@ def _speeds(speeds: Mapping[str, Sequence[Row]], records: Sequence[Record]) -> l
 
 
 def _results(names: Sequence[str], records: Sequence[Record]) -> list[Table]:
-    """A table for each other stage that has results; the suite's are verdicts."""
+    """A table for each other stage that has results; the suite's are verdicts, of noise it is what
+    the samples mean."""
+    told = {SUITE: verdicts, NOISE: noise_table}
     others = [name for name in names if name not in SPEED_STAGES]
-    made = (verdicts(records) if name == SUITE else results(name, records) for name in others)
+    made = (told[name](records) if name in told else results(name, records) for name in others)
     return [table for table in made if table]
 
 

@@ -5,10 +5,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from assay.studies.study import Study
+    from assay.verbs._running import Judge
 
 
-def run_adhoc(verb: str, study: "Study", *, out: Path, as_json: bool, dry_run: bool) -> int:
-    """Run `study` into results/<verb>, or the folder of its own name where it has one."""
+def run_adhoc(
+    verb: str,
+    study: "Study",
+    *,
+    out: Path,
+    as_json: bool,
+    dry_run: bool,
+    judge: "Judge | None" = None,
+) -> int:
+    """Run `study` into results/<verb>, or the folder of its own name where it has one.
+
+    `judge` says more of the records, and gives an exit code of its own.
+    """
     from assay import host
     from assay.studies import session
     from assay.verbs import _running
@@ -18,4 +30,4 @@ def run_adhoc(verb: str, study: "Study", *, out: Path, as_json: bool, dry_run: b
         return 0
     name = verb if study.study == "unnamed" else study.study
     begun = session.started(study, host.inspect(), out, name)
-    return _running.run(begun, as_json=as_json, results=True)
+    return _running.run(begun, as_json=as_json, results=True, judge=judge)

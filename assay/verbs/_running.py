@@ -1,7 +1,7 @@
 """How verbs run a study: progress while it runs, tables after it, an exit code at the end."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -61,11 +61,18 @@ class Progress:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+Judge = Callable[[Sequence["Record"]], int]
+
+
 def run(
-    context: "AbstractContextManager[ActiveRun]", *, as_json: bool = False, results: bool = False
+    context: "AbstractContextManager[ActiveRun]",
+    *,
+    as_json: bool = False,
+    results: bool = False,
+    judge: Judge | None = None,
 ) -> int:
     """Carry out a run, write its report and show it, with all results or without; returns the
-    exit code."""
+    exit code: the worse of the run's own and what `judge` says of its records."""
     from assay.reports.build import build
     from assay.studies import execute
 
@@ -87,7 +94,8 @@ def run(
     for note in built.notes:
         progress.note(note)
     print(f"report: {built.html or built.markdown}", file=sys.stderr if as_json else sys.stdout)
-    return execute.exit_code(records, active.stages)
+    code = execute.exit_code(records, active.stages)
+    return code or (judge(records) if judge else code)
 
 
 def show_report(report: "Report", *, results: bool) -> None:

@@ -1,11 +1,16 @@
 """Time implementations side by side, each checked first."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish
+
+if TYPE_CHECKING:
+    from assay.records.schema import Record
 
 EXAMPLE = "Example: assay bench my_attention.py --vs sdpa --workload b1_h8_s1024_d64"
 
@@ -21,6 +26,16 @@ def bench(
     versus: Annotated[
         str | None, typer.Option("--vs", help="Implementations to compare with, comma between.")
     ] = None,
+    itself: Annotated[
+        bool, typer.Option("--aa", help="Measure each against itself: how noisy is this machine?")
+    ] = False,
+    comparisons: Annotated[
+        int | None, typer.Option("--comparisons", min=10, help="How many, in each process.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", help="An earlier run: exit code 1 if something is slower now."),
+    ] = None,
     impl: flags.Impl = None,
     workload: flags.Workload = None,
     probe: flags.Probe = None,
@@ -35,6 +50,7 @@ def bench(
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
+    from assay.verbs import _regression
     from assay.verbs._adhoc import run_adhoc
 
     settings = flags.as_settings(
@@ -47,10 +63,19 @@ def bench(
         seed=seed,
         quick=quick,
     )
-    study = flags.load_study(
-        config=config,
-        sets=sets,
-        plugins=plugins,
-        flags=["STAGES=suite,check,bench", "SUITE_QUICK=y", *settings],
-    )
-    finish(run_adhoc("bench", study, out=out, as_json=as_json, dry_run=dry_run))
+    settings += [f"NOISE_COMPARISONS={comparisons}"] if comparisons else []
+    earlier = _regression.Earlier.read(against) if against else None
+    stages = ["suite", "check", "bench"]
+    if itself:
+        stages = ["check", "noise"]
+    elif earlier:
+        stages += ["noise"]
+        settings = [*earlier.settings(), "NOISE_COMPARISONS=10", *settings]
+    of_its_own = config and not itself and not earlier  # a defconfig says its stages
+    asked = [] if of_its_own else [f"STAGES={','.join(stages)}", "SUITE_QUICK=y"]
+    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=[*asked, *settings])
+
+    def judge(records: "Sequence[Record]") -> int:
+        return earlier.judge(records) if earlier else 0
+
+    finish(run_adhoc("bench", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
