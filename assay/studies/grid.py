@@ -11,6 +11,11 @@ from assay.workloads.spec import MASKS, WorkloadSpec, parse
 
 def workloads(study: Study) -> list[WorkloadSpec]:
     """The workloads that WORKLOADS names, or else every combination of the grid's lists."""
+    shapes = [
+        (heads, kv_heads, head_dim)
+        for heads, kv_heads, own in study.heads
+        for head_dim in ((own,) if own else study.head_dims)
+    ]
     grid = [
         WorkloadSpec(
             batch=batch,
@@ -23,8 +28,8 @@ def workloads(study: Study) -> list[WorkloadSpec]:
             causal=mask == MASKS[0],
             seed=study.seed,
         )
-        for dtype, mask, batch, (heads, kv_heads), head_dim, (query_length, key_length) in product(
-            study.dtypes, study.masks, study.batches, study.heads, study.head_dims, study.lengths
+        for dtype, mask, batch, (heads, kv_heads, head_dim), (query_length, key_length) in product(
+            study.dtypes, study.masks, study.batches, shapes, study.lengths
         )
     ]
     if not study.workloads:

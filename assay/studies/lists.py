@@ -53,9 +53,9 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(_positive(entry) for entry in some_entries(text))
 
 
-def heads(text: str) -> tuple[tuple[int, int], ...]:
-    """Pairs of query heads and kv heads, each written 8/2."""
-    return tuple(_head_pair(entry) for entry in some_entries(text))
+def heads(text: str) -> tuple[tuple[int, int, int | None], ...]:
+    """Query heads and kv heads, written 8/2, and the head dimension of 8/2x256, None without."""
+    return tuple(_heads(entry) for entry in some_entries(text))
 
 
 def lengths(text: str) -> tuple[tuple[int, int], ...]:
@@ -66,17 +66,18 @@ def lengths(text: str) -> tuple[tuple[int, int], ...]:
     return found
 
 
-def _head_pair(entry: str) -> tuple[int, int]:
-    query, slash, kv = entry.partition("/")
+def _heads(entry: str) -> tuple[int, int, int | None]:
+    query, slash, rest = entry.partition("/")
     if not slash:
-        raise BadInput(f"{entry!r} is not query heads / kv heads, such as 8/8 or 8/2")
+        raise BadInput(f"{entry!r} is not query heads / kv heads, such as 8/8, 8/2 or 8/1x256")
+    kv, cross, dim = rest.partition("x")
     pair = _positive(query), _positive(kv)
     if pair[0] % pair[1]:
         raise BadInput(
             f"{entry!r}: {query} query heads do not divide over {kv} kv heads; make the first a "
             "multiple of the second"
         )
-    return pair
+    return (*pair, _positive(dim) if cross else None)
 
 
 def _length_pair(entry: str) -> tuple[int, int]:

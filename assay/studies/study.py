@@ -37,9 +37,9 @@ def _read(reader: Callable[[str], Any]) -> Any:
     return field(metadata={"read": reader})
 
 
-def _plugins(kind: str, *, many: bool = True) -> Any:
-    """A field that names plugins of a kind: a list of them, or one."""
-    return field(metadata={"kind": kind, "many": many})
+def _plugins(kind: str, *, many: bool = True, empty: bool = False) -> Any:
+    """A field that names plugins of a kind: a list of them, which may be `empty`, or one."""
+    return field(metadata={"kind": kind, "many": many, "empty": empty})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,8 @@ class Study:
     probes: tuple[str, ...] = _plugins("probes")
     workloads: tuple[str, ...] = _read(lists.entries)
     batches: tuple[int, ...] = _read(lists.sizes)
-    heads: tuple[tuple[int, int], ...] = _read(lists.heads)  # query heads, kv heads
+    # Query heads, kv heads, and the head dimension where an entry has its own.
+    heads: tuple[tuple[int, int, int | None], ...] = _read(lists.heads)
     lengths: tuple[tuple[int, int], ...] = _read(lists.lengths)  # queries, keys
     head_dims: tuple[int, ...] = _read(lists.sizes)
     dtypes: tuple[str, ...] = _read(partial(lists.words, allowed=DTYPES))
@@ -75,6 +76,7 @@ class Study:
     cell_timeout_s: int = _read(int)
     case_timeout_s: int = _read(int)
     cell_memory_percent: int = _read(int)
+    search_oom: tuple[str, ...] = _plugins("sequence", empty=True)
     engine: str = _plugins("engines", many=False)
     plugin_folders: tuple[Path, ...]
     config: dict[str, str]
@@ -111,6 +113,8 @@ def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> A
     if "read" in metadata:
         return metadata["read"](text)
     kind = metadata["kind"]
+    if metadata["empty"] and not text:
+        return ()
     return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
 
 

@@ -10,6 +10,8 @@ CONTRACT = (
     "swapped",
     "expanded",
     "tiled",
+    "stretched",
+    "device_overhead",
     "overwrite",
     "is_array",
     "dtype_name",

@@ -77,6 +77,18 @@ def tiled(array: jax.Array, count: int) -> jax.Array:
     return jnp.concatenate([array] * count, axis=0)
 
 
+def stretched(array: jax.Array, axis: int, length: int) -> jax.Array:
+    """The array repeated along an axis to that length."""
+    times = [1] * array.ndim
+    times[axis] = -(-length // array.shape[axis])
+    return jax.lax.slice_in_dim(jnp.tile(array, times), 0, length, axis=axis)
+
+
+def device_overhead(device: str) -> int | None:
+    """None: JAX does not tell what a device holds beside arrays."""
+    return None
+
+
 def overwrite(array: jax.Array, values: jax.Array) -> jax.Array | None:
     """None: JAX arrays cannot be changed."""
     return None

@@ -87,6 +87,19 @@ def tiled(tensor: torch.Tensor, count: int) -> torch.Tensor:
     return tensor.repeat(count, *(1 for _ in tensor.shape[1:]))
 
 
+def stretched(tensor: torch.Tensor, axis: int, length: int) -> torch.Tensor:
+    """The tensor repeated along an axis to that length, in memory."""
+    times = [1] * tensor.dim()
+    times[axis] = -(-length // tensor.shape[axis])
+    return tensor.repeat(times).narrow(axis, 0, length).contiguous()
+
+
+def device_overhead(device: str) -> int | None:
+    """Bytes that a GPU holds beside tensors."""
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free - torch.cuda.memory_reserved(device)
+
+
 def overwrite(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor | None:
     """Other values in the same memory; None where arrays cannot be changed."""
     return tensor.copy_(values)

@@ -1,0 +1,58 @@
+"""Where memory ends: the longest sequence of each implementation that SEARCH_OOM names."""
+
+from collections.abc import Iterator
+from itertools import product
+
+import msgspec
+
+from assay import host
+from assay.bench import limits
+from assay.bench.call import bind
+from assay.bench.loop import Begin, outcome_of
+from assay.records.schema import Measurement
+from assay.studies import grid
+from assay.studies.cell import Cell
+from assay.studies.study import Study
+from assay.workloads.synthetic import make
+
+AFTER = ("suite", "check", "bench")
+
+
+def cells(study: Study) -> list[Cell]:
+    """One for each implementation that is searched and each kind of workload, by its shortest."""
+    shortest = {}
+    for spec in sorted(grid.workloads(study), key=lambda spec: spec.key_length):
+        if spec.query_length == spec.key_length:
+            kind = (spec.batch, spec.heads, spec.kv_heads, spec.head_dim, spec.dtype, spec.causal)
+            shortest.setdefault(kind, spec)
+    return [
+        Cell(
+            name=f"{spec.name}/{subject}",
+            subjects=(subject,),
+            probes=("memory",),
+            workload=spec,
+            device=study.device,
+            plugin_folders=study.plugin_folders,
+        )
+        for spec, subject in product(shortest.values(), study.search_oom)
+    ]
+
+
+def run(cell: Cell) -> Iterator[Begin | Measurement]:
+    """The search in a process of its own."""
+    (subject,) = cell.subjects
+    assert cell.workload
+    yield Begin(subject)
+    workload = make(cell.workload)
+    try:
+        call = bind(
+            subject,
+            workload,
+            host=host.inspect(),
+            device=cell.device,
+            folders=cell.plugin_folders,
+        )
+        for measurement in limits.measure(call):
+            yield msgspec.structs.replace(measurement, subject=subject, workload=workload.identity)
+    except Exception as error:
+        yield outcome_of(error, subject=subject, metric="limits", workload=cell.workload)
