@@ -1,6 +1,7 @@
 """Charts for print: PNG at 300 DPI through matplotlib, without a display or global state."""
 
 import io
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -103,9 +104,9 @@ def _draw(axes: Any, chart: Chart, series: Series, look: style.Look) -> None:
         label=series.name,
         color=look.colour,
         marker=look.marker[1],
-        markersize=4.5,
+        markersize=3 if chart.panel else 4.5,
         linestyle="none" if chart.listed else look.dash[1],
-        linewidth=1.3,
+        linewidth=1.0 if chart.panel else 1.3,
         elinewidth=0.9,
         capsize=2,
     )
@@ -122,7 +123,10 @@ def _finish(axes: Any, chart: Chart, *, y_values: Sequence[float]) -> None:
         other_axis.set_label_text(chart.x_label)
     value_axis.set_label_text(chart.y_label)
     if chart.log_x and not chart.listed:
-        _logarithmic(axes.set_xscale, other_axis, chart.x_ticks)
+        ticks = chart.x_ticks
+        decades = [value for value in ticks if math.log10(value).is_integer()]
+        small = chart.panel and chart.round_ticks and decades
+        _logarithmic(axes.set_xscale, other_axis, decades if small else ticks)
     if chart.log_y:
         setter = axes.set_xscale if chart.listed else axes.set_yscale
         _logarithmic(setter, value_axis, log_ticks(y_values))

@@ -16,7 +16,7 @@ from assay.reports.paired import paired
 from assay.reports.provenance import provenance
 from assay.reports.report import judge
 from assay.reports.summary import interval_of_median
-from assay.reports.tables import Entry, Table, outcomes, results, stages
+from assay.reports.tables import Entry, Table, condensed, outcomes, results, shortened, stages
 
 
 def texts(table):
@@ -274,3 +274,40 @@ def test_samples_of_different_rounds_are_not_paired(tmp_path):
     append(run, "bench", "k128", *both)
     (row,) = paired("bench", read_contents(run).records).entries
     assert row[4].text == "—" and "ran alone" in row[4].hint
+
+
+@pytest.mark.parametrize(("width", "columns"), [(200, 4), (60, 3), (24, 2)])
+def test_a_narrow_screen_leaves_out_what_a_table_can_spare(width, columns):
+    row = ("sdpa", Entry(text="1.000", detail="0.900–1.100", value=1.0), "x" * 12, "y" * 60)
+    names = ("subject", "time", "kernel", "source")
+    table = Table(title="T", columns=names, rows=(row,), spare=("source", "kernel"))
+    console = Console(file=StringIO(), width=width)
+    terminal.show(table, console)
+    shown = console.file.getvalue()
+    assert sum(name in shown for name in names) == columns
+    assert max(map(len, shown.splitlines())) <= width and "1.000" in shown
+
+
+def test_rows_beyond_a_screen_are_counted():
+    rows = tuple((str(n),) for n in range(100, 200))
+    console = Console(file=StringIO(), width=60)
+    terminal.show(Table(title="T", columns=("n",), rows=rows), console, most_rows=10)
+    shown = console.file.getvalue()
+    assert "109" in shown and "110" not in shown and "90 more rows" in shown
+
+
+def test_outcomes_that_end_alike_are_one_row():
+    rows = tuple((Entry(text="oom"), "bench", f"k{n}", "eager", "no room") for n in range(9))
+    columns = ("status", "stage", "cell", "subject", "reason")
+    one = condensed(Table(title="", columns=columns, rows=rows)).entries
+    assert len(one) == 1 and one[0][2].text == "k0 and 8 more"
+    two = condensed(Table(title="", columns=columns, rows=rows[:2])).entries
+    assert [row[2].text for row in two] == ["k0", "k1"]
+
+
+def test_one_workload_is_said_once():
+    table = Table(title="", columns=("workload", "x"), rows=(("b1_q8_k8", "1"), ("b1_q8_k8", "2")))
+    short = shortened(table)
+    assert short.columns == ("x",) and "b1_q8_k8" in short.note
+    two = Table(title="", columns=("workload", "x"), rows=(("b1_q8_k8", "1"), ("b1_q9_k9", "2")))
+    assert [row[0].text for row in shortened(two).entries] == ["s8", "s9"]

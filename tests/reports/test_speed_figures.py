@@ -1,0 +1,127 @@
+"""The figures of a bench: what they draw, and that a grid stays readable."""
+
+import pytest
+from build_run import append, begin, latency, workload
+
+from assay.records.schema import Measurement
+from assay.reports import style
+from assay.reports.chart import Chart, Plate, Series, plates
+from assay.reports.contents import read_contents
+from assay.reports.drawing import draw_all
+from assay.reports.figures import crossover, memory, roofline, throughput
+from assay.reports.figures import latency as latency_figure
+from assay.reports.interactive import figure_json
+from assay.reports.printed import png
+
+
+def of(metric, value, unit, subject, where, **changes):
+    fields = {"metric": metric, "value": value, "unit": unit, "subject": subject}
+    return Measurement(**fields, workload=where, **changes)
+
+
+@pytest.fixture
+def records(tmp_path):
+    """Two lengths, two batches; the eager baseline ends at the longer length of batch 4."""
+    run = begin(tmp_path / "run")
+    ceilings = [
+        Measurement(metric="matmul_rate", value=2.0, unit="TFLOP/s", subject="cpu"),
+        Measurement(metric="read_bandwidth", value=100.0, unit="GB/s", subject="cpu"),
+    ]
+    append(run, "host", "cpu", *ceilings)
+    ended = {"status": "oom", "reason": "16 GiB wanted"}
+    for batch in (1, 4):
+        for length in (128, 256):
+            where = workload(length, batch=batch)
+            found = []
+            for subject, slow in (("eager", 2.0), ("sdpa", 1.0)):
+                if (subject, batch, length) == ("eager", 4, 256):
+                    found.append(of("latency", None, "", subject, where, **ended))
+                    continue
+                found += [
+                    latency(subject, [slow, slow * 1.5], workload=where),
+                    of("forward_flops", 1e9, "FLOP", subject, where),
+                    of("forward_bytes", 1e7, "B", subject, where),
+                    of("forward_peak_bytes", slow * length * 2**20, "B", subject, where),
+                ]
+            append(run, "bench", where.name, *found)
+    return read_contents(run).records
+
+
+def by_subject(chart):
+    return {series.subject: series for series in chart.series}
+
+
+def test_throughput_has_the_ceiling_and_says_tokens_and_bytes(records):
+    charts = throughput.draw(records)
+    assert [chart.panel for chart in charts] == ["batch 1", "batch 4"]
+    sdpa = by_subject(charts[0])["sdpa"]
+    assert sdpa.x == (128, 256) and sdpa.y[0] == pytest.approx(1e9 / 1.25e-3 / 1e12)
+    assert charts[0].limit == pytest.approx(2.0)
+    assert "tokens/s" in sdpa.hints[0] and "GB/s" in sdpa.hints[0]
+
+
+def test_memory_is_drawn_over_length_in_both_logarithms(records):
+    [first, _] = memory.draw(records)
+    assert first.log_x and first.log_y
+    assert by_subject(first)["eager"].y == (256.0, 512.0)
+
+
+def test_crossover_is_held_against_one(records):
+    [first, second] = crossover.draw(records)
+    assert first.limit == 1.0 and list(by_subject(first)) == ["sdpa"]
+    assert by_subject(first)["sdpa"].y == (0.5, 0.5)
+    assert by_subject(first)["sdpa"].low == (0.5, 0.5)
+    assert by_subject(second)["sdpa"].x == (128,), "no ratio where the baseline has no time"
+
+
+def test_roofline_bends_where_the_ceilings_meet(records):
+    [first, _] = roofline.draw(records)
+    slope, flat = first.curves
+    assert slope.x[1] == flat.x[0] == pytest.approx(20.0)  # 2 TFLOP/s over 100 GB/s
+    assert slope.y[1] == pytest.approx(2.0) and flat.y == (slope.y[1],) * 2
+    assert slope.y[0] == pytest.approx(slope.x[0] * 0.1)
+    assert by_subject(first)["sdpa"].x == (100.0, 100.0)
+
+
+def test_without_ceilings_there_is_no_roofline(records):
+    assert roofline.draw([r for r in records if r.stage != "host"]) == []
+    charts = throughput.draw([r for r in records if r.stage != "host"])
+    assert charts and all(chart.limit is None for chart in charts)
+
+
+def test_a_grid_is_few_plates_however_many_workloads(records):
+    found = plates(draw_all(records).charts)
+    assert [plate.file_stem for plate in found] == [
+        "throughput_bench",
+        "crossover_bench",
+        "latency_bench",
+        "roofline_bench",
+        "memory_bench",
+    ]
+    assert all(len(plate.charts) == 2 for plate in found)
+
+
+def test_fifteen_subjects_all_look_different():
+    names = [f"s{i}" for i in range(15)]
+    drawn = tuple(Series(subject=name, x=(1, 2), y=(1.0, 2.0)) for name in names)
+    chart = Chart(name="c", title="", x_label="", y_label="", series=drawn)
+    looks = style.looks(chart, style.colours(names))
+    assert len({(look.colour, look.marker, look.dash) for look in looks}) == 15
+    assert len({(look.colour, look.dash) for look in looks}) == 15
+
+
+def test_a_subject_keeps_its_colour_from_chart_to_chart(records):
+    """Also where a chart lacks a subject that others have."""
+    charts = draw_all(records).charts
+    colours = style.colours(s.subject for chart in charts for s in chart.series)
+    for chart in charts:
+        for series, look in zip(chart.series, style.looks(chart, colours), strict=True):
+            assert look.colour == colours[series.subject]
+
+
+@pytest.mark.parametrize("figure", [throughput, crossover, latency_figure, memory, roofline])
+def test_both_libraries_draw_them(records, figure):
+    charts = figure.draw(records)
+    colours = style.colours(s.subject for chart in charts for s in chart.series)
+    assert all('"data"' in figure_json(chart, colours) for chart in charts)
+    assert png(Plate(charts=tuple(charts)), colours).startswith(b"\x89PNG")

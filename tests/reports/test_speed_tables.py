@@ -1,0 +1,227 @@
+"""The tables of a bench: every subject has its row, also where it has no number."""
+
+import pytest
+from build_run import append, begin, end, latency, workload
+
+from assay.records.schema import Measurement
+from assay.reports.answers import answers
+from assay.reports.baseline import baseline, order
+from assay.reports.bench_table import bench_table
+from assay.reports.contents import read_contents
+from assay.reports.kernel_names import short_kernel
+from assay.reports.kernel_table import kernel_table
+from assay.reports.memory_table import memory_table
+from assay.reports.pivot import pivots
+from assay.reports.report import compose
+from assay.reports.speed_rows import speed_rows
+
+
+def of(metric, value, unit, subject, key_length=128, **changes):
+    return Measurement(
+        metric=metric,
+        value=value,
+        unit=unit,
+        subject=subject,
+        **{"workload": workload(key_length), **changes},
+    )
+
+
+def lost(subject, key_length, status, reason, probes="latency+backward+training+memory"):
+    return of(probes, None, "", subject, key_length, status=status, reason=reason)
+
+
+def cells(table, subject, place):
+    [row] = [r for r in table.entries if r[1].text == subject and r[0].text == place]
+    return dict(zip(table.columns, row, strict=True))
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Two lengths; at the longer the baseline ran out of memory and another is not supported."""
+    run = begin(tmp_path / "run")
+    peak = [
+        of("matmul_rate", 1.0, "TFLOP/s", "cpu", workload=None),
+        of("read_bandwidth", 100.0, "GB/s", "cpu", workload=None),
+    ]
+    append(run, "host", "cpu", *peak)
+    append(
+        run,
+        "bench",
+        "k128",
+        latency("eager", [2.0, 2.0, 4.0]),
+        latency("sdpa", [1.0, 1.0, 2.0]),
+        of("forward_flops", 0.5e9, "FLOP", "sdpa"),
+        of("forward_bytes", 1e6, "B", "sdpa"),
+        of("forward_peak_bytes", 3 * 2**20, "B", "sdpa", source="a counter"),
+        of("forward_peak_bytes.out", 2 * 2**20, "B", "sdpa"),
+        of("forward_peak_bytes.unexplained", 2**20, "B", "sdpa"),
+        of("kernels", 2, "count", "sdpa", source="void f::fwd<4, 2>(int) 90 %, copy 10 %"),
+        of("kernel_tensor_ops", None, "count", "sdpa", reason="no disassembler"),
+        of("sm_clock_mhz", 1000.0, "MHz", "cpu", samples=[900.0, 1000.0]),
+    )
+    append(
+        run,
+        "bench",
+        "k256",
+        lost("flex", 256, "unsupported", "no kernel for 256"),
+        lost("eager", 256, "oom", "16 GiB wanted"),
+        latency("sdpa", [3.0, 3.0, 3.0], 256),
+    )
+    end(run, "bench")
+    return read_contents(run).records
+
+
+def test_every_subject_has_a_row_and_endings_show_no_speed(made):
+    table = bench_table(speed_rows("bench", made), made)
+    assert [(row[0].text, row[1].text) for row in table.entries] == [
+        ("s128", "eager"),
+        ("s128", "sdpa"),
+        ("s256", "eager"),
+        ("s256", "sdpa"),
+        ("s256", "flex"),
+    ]
+    gone = cells(table, "eager", "s256")
+    assert gone["forward (ms)"].text == "OOM" and gone["forward (ms)"].hint == "16 GiB wanted"
+    assert all(entry.value is None for entry in gone.values())
+    assert cells(table, "flex", "s256")["forward (ms)"].text == "unsupported"
+    assert {"16 GiB wanted", "no kernel for 256"} <= set(table.reasons)
+
+
+def test_the_main_table_tells_time_ratio_rate_share_memory_and_kernel(made):
+    row = cells(bench_table(speed_rows("bench", made), made), "sdpa", "s128")
+    assert (row["forward (ms)"].text, row["forward (ms)"].detail) == ("1", "1–1.500")
+    assert (row["over eager"].value, row["over eager"].detail) == (0.5, "0.50–0.50")
+    assert row["TFLOP/s"].value == pytest.approx(0.5)
+    assert (row["of ceiling"].text, row["of ceiling"].detail) == ("50 %", "compute-bound")
+    assert row["tokens/s"].value == pytest.approx(128e3)
+    assert row["peak forward"].text == "3 MiB" and "a counter" in row["peak forward"].hint
+    assert row["kernel"].text == "fwd" and "copy 10 %" in row["kernel"].hint
+
+
+def test_the_baseline_is_the_same_in_every_cell(made):
+    """Where it ran out of memory there is no ratio, and not one to whoever comes next."""
+    mine = [r for r in made if r.stage == "bench"]
+    assert baseline(mine, "latency_ms") == "eager"
+    table = bench_table(speed_rows("bench", made), made)
+    entry = cells(table, "sdpa", "s256")["over eager"]
+    assert entry.value is None and "eager was not timed in this cell" in entry.hint
+
+
+def test_order_is_merged_from_cells_that_each_lack_something(tmp_path):
+    run = begin(tmp_path)
+    for cell, subjects in {"1": "bd", "2": "ac", "3": "ab", "4": "cd", "5": "bc"}.items():
+        append(run, "bench", cell, *(latency(name, [1.0, 2.0]) for name in subjects))
+    assert order(read_contents(run).records, "latency_ms") == ["a", "b", "c", "d"]
+
+
+def test_one_sample_has_no_interval(tmp_path):
+    run = begin(tmp_path)
+    append(run, "bench", "k128", latency("eager", [2.0]), latency("sdpa", [1.0]))
+    records = read_contents(run).records
+    rows = speed_rows("bench", records)
+    table = bench_table(rows, records)
+    assert table.entries[1][1].detail == "" and table.entries[1][2].detail == ""
+    assert "not known" in answers(rows)[0]
+
+
+def test_memory_adds_up_and_what_has_none_says_why(made):
+    table = memory_table(speed_rows("bench", made))
+    row = cells(table, "sdpa", "s128")
+    assert row["its parts (forward)"].text == "out 2 MiB"
+    assert row["unexplained (forward)"].value == 2**20
+    assert cells(table, "eager", "s256")["peak forward"].hint == "16 GiB wanted"
+
+
+def test_kernels_keep_what_is_unknown(made):
+    table = kernel_table(speed_rows("bench", made))
+    [row] = table.entries
+    shown = dict(zip(table.columns, row, strict=True))
+    assert shown["kernels"].value == 2 and shown["tensor ops"].hint == "no disassembler"
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("void flash::flash_fwd_kernel<Traits<128, 64>, true>(Params) 98 %", "flash_fwd_kernel"),
+        ("_forward_kernel", "_forward_kernel"),
+        ("sm90_gemm 41 %, softmax 30 %", "sm90_gemm"),
+    ],
+)
+def test_kernels_are_named_briefly(source, name):
+    assert short_kernel(source) == name
+
+
+def test_a_long_kernel_keeps_both_its_ends():
+    name = short_kernel("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_knob_7 99 %")
+    assert name.startswith("cudnn_gen") and name.endswith("knob_7") and len(name) < 30
+
+
+def test_answers_say_how_much_faster_and_how_sure(tmp_path):
+    run = begin(tmp_path)
+    samples = [1.0, 1.01, 0.99, 1.0, 1.02]
+    slow, same = [1.42 * s for s in samples], [1.02, 0.99, 1.0, 1.01, 1.0]
+    append(run, "bench", "k", *(latency(n, s) for n, s in zip("abc", (slow, samples, same))))
+    found = answers(speed_rows("bench", read_contents(run).records))
+    assert found[0] == "b against a: 1.42x faster (1.42–1.42)"
+    append(run, "bench", "k256", latency("a", samples, 256), latency("b", slow, 256))
+    found = answers(speed_rows("bench", read_contents(run).records))
+    assert found[0].startswith("b against a, mean of 2 workloads: 1.00x")
+    assert "faster in 1, slower in 1" in found[0]
+
+
+def test_head_dimensions_by_length_is_a_pivot_with_oom_cells(tmp_path):
+    run = begin(tmp_path)
+    for dim in (16, 32):
+        for length in (256, 1024):
+            given = workload(length, head_dim=dim)
+            found = [latency("eager", [float(dim), float(dim)], workload=given)]
+            found.append(of("backward_ms", 3.0, "ms", "eager", samples=[3.0], workload=given))
+            found.append(of("saved_bytes", 1024.0, "B", "eager", workload=given))
+            if length == 1024:
+                found = [of("latency", None, "", "eager", workload=given, status="oom", reason="x")]
+            append(
+                run, "bench", given.name, *found, latency("compiled", [1.0, 2.0], workload=given)
+            )
+    [table] = pivots(speed_rows("bench", read_contents(run).records))
+    assert table.columns[:5] == (
+        "head_dim",
+        "length",
+        "eager forward (ms)",
+        "eager backward (ms)",
+        "eager saved",
+    )
+    texts = [[entry.text for entry in row] for row in table.entries]
+    assert [row[:3] for row in texts] == [
+        ["16", "256", "16"],
+        ["16", "1,024", "OOM"],
+        ["32", "256", "32"],
+        ["32", "1,024", "OOM"],
+    ]
+    assert texts[0][4] == "1 KiB" and texts[0][5] == "1.500"
+
+
+def test_doubts_are_told_before_numbers(tmp_path):
+    run = begin(tmp_path, config={"ROUNDS": "5"})
+    append(run, "host", "cpu", of("matmul_rate", 1e-6, "TFLOP/s", "cpu", workload=None))
+    append(
+        run,
+        "bench",
+        "k128",
+        latency("sdpa", [1.0, 1.0]),
+        of("forward_flops", 1e9, "FLOP", "sdpa"),
+        of("forward_bytes", 1e6, "B", "sdpa"),
+        of("input_copy_bytes", 4 * 2**20, "B", "sdpa"),
+        of("sm_clock_mhz", 1900.0, "MHz", "cuda:0", samples=[1700.0, 1900.0, 1900.0]),
+    )
+    problems = "\n".join(compose(read_contents(run)).problems)
+    assert "baseline sdpa copies up to 4 MiB" in problems and "not fair" in problems
+    assert "clock varied by more than 5 % within 1 cell, by 11 %" in problems
+    assert "fewer samples than the 5 rounds" in problems and ": 2" in problems
+    assert "faster than this machine can be: sdpa, latency_ms" in problems
+
+
+def test_a_sound_bench_raises_no_doubt(made):
+    run = [r for r in made if r.metric != "sm_clock_mhz"]
+    from assay.reports.caveats import caveats
+
+    assert caveats(speed_rows("bench", run), run, {"ROUNDS": "3"}) == []
