@@ -31,7 +31,7 @@ class Implementation:
     backward: bool | Literal["gpu"] = True
     deterministic_backward: bool = True
     # What its kernels (on a CPU, operations) are called, a regular expression by kind of device.
-    kernels: dict[str, str] = field(default_factory=dict)
+    kernels: dict[str, str] = field(default_factory=dict, hash=False)
     # Bytes above the inputs at the peak, by tensor: memory(spec, training=..., device="cpu").
     memory: Callable[..., dict[str, int]] | None = None
     path: Path | None = None  # the file it was loaded from

@@ -2,7 +2,10 @@
 
 import torch
 
+from assay.attention import footprint
 from assay.attention.sequence._visible import visible
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.work import ELEMENT_BYTES, query_bytes
 
 FRAMEWORK = "torch"
 ACCEPTS = ("mask", "lengths", "window", "lse", "cu_seqlens")
@@ -45,3 +48,30 @@ def attention(
     weights = scores.masked_fill(blind, 0.0).softmax(dim=-1).masked_fill(blind, 0.0)
     out = weights.to(v.dtype) @ values
     return (out, scores.detach().logsumexp(dim=-1)) if lse else out
+
+
+def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
+    """Bytes above the inputs when most is held: while positions are compared, during softmax, when
+    the output is made, or at the end of the backward. `products` lives as long as the call."""
+    count, repeated = footprint.scores(spec), footprint.repeated(spec)
+    pairs, out = spec.query_length * spec.key_length, query_bytes(spec)
+    seen = pairs * (spec.batch if spec.padded or spec.masked else 1)  # of one byte each
+    whole = footprint.FLOAT * count
+    rounded = ELEMENT_BYTES[spec.dtype] * count if footprint.half(spec) else 0
+    always = {
+        "products": ELEMENT_BYTES[spec.dtype] * count,
+        "repeated_keys": repeated,
+        "repeated_values": repeated,
+        "scores": whole,
+        "seen": seen,
+    }
+    early = always | {"positions": 8 * pairs, "scores": whole if rounded else 0, "order": pairs}
+    kept = {"hidden": seen} if training else {}
+    softmax = always | kept | {"shifted": whole, "softmax": whole}
+    output = always | kept | {"weights": whole, "rounded_weights": rounded, "out": out}
+    output |= {"softmax": whole} if training else {}
+    if not training:
+        return footprint.largest(early, softmax, output)
+    end = {"grad_products": ELEMENT_BYTES[spec.dtype] * count, "out": out} | kept
+    end |= footprint.gradients(spec) | {"grad_repeated": 2 * repeated, "repeated_keys": repeated}
+    return footprint.largest(early, softmax, output, end)

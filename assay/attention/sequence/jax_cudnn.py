@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "jax"
 LAYOUT = "BSHD"
+KERNELS = {"cuda": "cudnn"}
 ACCEPTS = ("mask", "lengths", "window")
 DETERMINISTIC_BACKWARD = False  # dq is added up atomically unless XLA is told otherwise
 

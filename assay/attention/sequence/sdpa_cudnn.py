@@ -8,12 +8,14 @@ than one, it is handed a mask in memory and skips no block.
 import torch
 from torch.nn.attention import SDPBackend
 
+from assay.attention import footprint
 from assay.attention.sequence._sdpa import attend, refusal
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 DETERMINISTIC_BACKWARD = False
+KERNELS = {"cuda": "cudnn"}
 
 BACKEND = SDPBackend.CUDNN_ATTENTION
 
@@ -28,3 +30,9 @@ def attention(
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
     """Asks torch, which knows the limits of its version on this device."""
     return refusal(spec, host, backend=BACKEND)
+
+
+def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
+    """Bytes above the inputs, without cuDNN's workspace; an LSE only in training."""
+    held = footprint.tiled(spec, training=training)
+    return held if training else {"out": held["out"]}

@@ -9,7 +9,17 @@ D head dimension.
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
-from assay.attention.sequence.flash2_torch.tiles import Setting, by_kv_head, key_tiles, query_tiles
+from assay.attention import footprint
+from assay.attention.sequence.flash2_torch.tiles import (
+    KEY_TILE,
+    QUERY_TILE,
+    Setting,
+    by_kv_head,
+    key_tiles,
+    query_tiles,
+)
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.work import key_bytes
 
 FRAMEWORK = "torch"
 ACCEPTS = ("lse", "lengths", "window")
@@ -128,3 +138,30 @@ def _backward(ctx: FunctionCtx, grad_out: torch.Tensor) -> tuple[torch.Tensor, .
         tile = dq[:, :, :, rows]
         tile.copy_(tile_dq.view(tile.shape))
     return dq.view(q.shape), dk.to(k.dtype).view(k.shape), dv.to(v.dtype).view(v.shape)
+
+
+def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
+    """Bytes above the inputs when most is held: while a further tile of scores is made and masked,
+    while a tile is added up, or when dk and dv are rounded. k and v are copied in half precision.
+    """
+    rows, keys = min(QUERY_TILE, spec.query_length), min(KEY_TILE, spec.key_length)
+    per_row = footprint.FLOAT * spec.batch * spec.heads * rows
+    tile, strip = per_row * keys, per_row * spec.head_dim  # of scores; of q, dO, out or dq
+    masked = spec.causal or spec.window or spec.padded
+    held = footprint.tiled(spec, training=training)
+    # Positions are int64, and what is hidden by them is put together from two booleans.
+    mask = {"mask_tile": 10 * rows * keys if masked else 0}
+    wide = 2 * footprint.wide(key_bytes(spec), spec) if footprint.half(spec) else 0
+    held["wide_keys_and_values"] = wide
+    strips = strip * (footprint.half(spec) or spec.heads != spec.kv_heads)  # else views of q ...
+    before = 1 if spec.key_length > keys or spec.query_length > rows else 0  # tiles left over
+    if not training:
+        making = {"score_tiles": (1 + before) * tile, "row_tiles": strips + strip}
+        adding = {"score_tiles": tile, "row_tiles": strips + 4 * strip}
+        return footprint.largest(held | making | mask, held | adding)
+    held["normaliser"] = held["lse"]
+    held["wide_dk_and_dv"] = wide
+    making = {"score_tiles": (1 + 2 * before) * tile, "row_tiles": 3 * strips + strip}
+    unrounded = {"dk": 0, "dv": 0} if wide else {}
+    rounding = {"score_tiles": 2 * tile, "row_tiles": 3 * strips + strip}
+    return footprint.largest(held | making | mask | unrounded, held | rounding)

@@ -13,16 +13,18 @@ import torch
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
+from assay.attention import footprint
 from assay.attention.sequence.flash2_triton.arguments import check, unsupported
 from assay.attention.sequence.flash2_triton.operator import FlashAttention2, flash2
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
-__all__ = ["FlashAttention2", "attention", "supports"]
+__all__ = ["FlashAttention2", "attention", "memory", "supports"]
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
 ACCEPTS = ("lse", "lengths", "window", "cu_seqlens")
+KERNELS = {"cuda": "^forward_kernel", "rocm": "^forward_kernel", "cpu": "assay::flash2_triton"}
 CONFIGS = (
     "forward_m128_n128_w8_s3",
     "forward_m128_n128_w8_s2",
@@ -78,3 +80,9 @@ def attention(
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
     """Why this workload cannot run on this host; None if it can."""
     return unsupported(spec, host)
+
+
+def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
+    """Bytes above the inputs: what a tiled kernel must keep, and delta in the backward."""
+    more = {"delta": footprint.row_floats(spec)} if training else {}
+    return footprint.tiled(spec, training=training, **more)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FRAMEWORK = "jax"
 ACCEPTS = ("mask", "lengths", "window", "lse")
+KERNELS = {"cuda": "assay_flash"}
 
 
 def attention(
