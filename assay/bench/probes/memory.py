@@ -1,0 +1,61 @@
+"""Memory above the inputs: the peak of forward and of both passes by tensor, and what is saved."""
+
+from functools import partial
+
+from assay.bench.call import Call
+from assay.bench.memory import isolated, model
+from assay.bench.memory.peak import Peak
+from assay.bench.reading import Reading, instruments_of
+from assay.host import Host
+from assay.records.schema import Measurement
+from assay.workloads.synthetic import Workload
+
+_NO_BACKWARD = "it has no backward pass here"
+
+
+def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+    """Peaks with their parts, bytes saved for the backward, and what the allocator reserved."""
+    forward, training = _peaks(call)
+    found = []
+    for metric, peak, both in (
+        ("forward_peak_bytes", forward, False),
+        ("training_peak_bytes", training, True),
+    ):
+        if peak is None:
+            found.append(Reading(value=None, reason=_NO_BACKWARD).measurement(metric, "B"))
+            continue
+        explained = model.parts(
+            call.implementation, workload.spec, training=both, device=call.device
+        )
+        found += model.broken_down(metric, peak, explained)
+    saved = Reading(value=None, reason=_NO_BACKWARD)
+    if call.has_backward:
+        saved = instruments_of(call).saved_bytes(call.apply, call.inputs, call.options)
+    found.append(saved.measurement("saved_bytes", "B"))
+    return found + _reserved(training or forward, "both passes" if training else "forward")
+
+
+def _peaks(call: Call) -> tuple[Peak, Peak | None]:
+    """By the framework's own account, or where it keeps none, that of a process of its own."""
+    peak = partial(instruments_of(call).peak, call.apply, call.inputs, device=call.device)
+    forward = peak()
+    if forward is None:
+        return isolated.peaks(call)
+    return forward, peak(grad_out=call.grad_out) if call.has_backward else None
+
+
+def _reserved(peak: Peak, passes: str) -> list[Measurement]:
+    """Only where a device has an allocator that says so."""
+    if peak.reserved_bytes is None:
+        return []
+    about = f"of {passes}, caches emptied before; the inputs of the whole cell included"
+    reserved = Reading(value=peak.reserved_bytes, source=f"torch.cuda.max_memory_reserved {about}")
+    ratio = Reading(
+        value=peak.fragmentation,
+        source=f"max_memory_reserved over max_memory_allocated {about}",
+        reason=None if peak.fragmentation else "no memory was allocated",
+    )
+    return [
+        reserved.measurement("reserved_peak_bytes", "B"),
+        ratio.measurement("fragmentation", "ratio"),
+    ]

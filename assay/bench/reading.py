@@ -1,0 +1,33 @@
+"""What an instrument says about a call: a number, or the reason why there is none."""
+
+from dataclasses import dataclass
+from types import ModuleType
+
+from assay import plugins
+from assay.bench.call import Call
+from assay.records.schema import Measurement
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """`value` is None where `reason` says why; `source` names the instrument."""
+
+    value: float | None
+    source: str | None = None
+    reason: str | None = None
+
+    def measurement(self, metric: str, unit: str) -> Measurement:
+        """As a record of the call that it was read from."""
+        return Measurement(
+            metric=metric,
+            value=self.value,
+            unit=unit,
+            reason=self.reason,
+            source=self.source,
+            level="kernel",
+        )
+
+
+def instruments_of(call: Call) -> ModuleType:
+    """What can be read about a call in its framework."""
+    return plugins.load(plugins.find("instruments", call.implementation.framework))
