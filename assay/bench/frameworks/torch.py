@@ -14,7 +14,8 @@ REQUIRES = ("torch",)
 def place(array: np.ndarray, dtype: str, device: str, layout: str = "plain") -> torch.Tensor:
     """A tensor with exactly these values on `device`, lying in memory as `layout` says."""
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    return _lay_out(tensor.to(device=device, dtype=getattr(torch, dtype)), layout)
+    # A copy: what an implementation writes into its inputs must not reach the workload.
+    return _lay_out(tensor.to(device=device, dtype=getattr(torch, dtype), copy=True), layout)
 
 
 def marks(array: np.ndarray, device: str) -> torch.Tensor:

@@ -1,12 +1,13 @@
 """What can be measured about one call; one file each.
 
 STAGE is the stage that runs a probe. A PAIRED probe gives one sample per call and is called for
-all implementations of a cell in interleaved rounds; another is called once, in a cell of its own. A
-probe of correctness has also `cases(plan)`, the workloads it wants to be called on; one that says
+all implementations of a cell in interleaved rounds (it times with `call.timer`); another is called
+once. Who fails a GATE is not measured further in that cell. A probe of correctness has also `cases(plan)`, the workloads it wants to be called on; one that says
 EVERY_WORKLOAD is called on a study's own workloads too.
 """
 
 CONTRACT = ("measure",)
 STAGE = "bench"
 PAIRED = False
+GATE = False
 EVERY_WORKLOAD = False
