@@ -8,20 +8,19 @@ silently compute the whole score matrix instead. There is no backward pass on a 
 import shutil
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import count
-from types import FunctionType
 
 import torch
 
+from assay.attention.sequence._own_code import with_own_code
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 ACCEPTS = ("window",)
 BACKWARD = "gpu"
+KERNELS = {"cuda": "triton_tem|flex"}
 
 SMALLEST_GPU_HEAD_DIM = 16  # of Triton's tl.dot; others are padded to a power of two within it
-_numbers = count()
 
 
 def attention(
@@ -76,16 +75,7 @@ def _compiled(
             q, k, v, block_mask=block_mask, scale=scale, enable_gqa=grouped, kernel_options=options
         )
 
-    return torch.compile(_with_own_code(call), fullgraph=True, dynamic=False)
-
-
-def _with_own_code(function: Callable[..., torch.Tensor]) -> FunctionType:
-    """The function with a code object of its own: by that torch counts recompilations."""
-    name = f"flex_{next(_numbers)}"
-    code = function.__code__.replace(co_name=name)
-    return FunctionType(
-        code, function.__globals__, name, function.__defaults__, function.__closure__
-    )
+    return torch.compile(with_own_code(call, "flex"), fullgraph=True, dynamic=False)
 
 
 @lru_cache(maxsize=128)
