@@ -1,0 +1,86 @@
+"""How a layer is found, loaded and asked: the one door to every file of layers/.
+
+What is measured of a layer is called by the layer and its core: gemma:cudnn.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.host import Host
+from assay.plugins import Plugin
+from assay.workloads.spec import WorkloadSpec
+
+KIND = "layers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A layer with one of its cores."""
+
+    name: str  # layer:core
+    core: str
+    framework: str
+    heads: tuple[tuple[int, int, int], ...]
+    init: Callable[[WorkloadSpec, Mapping[str, Any]], dict[str, Any]]
+    apply: Callable[..., tuple[Any, Any]]
+    supports: Callable[[WorkloadSpec, Host, str], str | None] = lambda spec, host, core: None
+
+    def refusal(self, spec: WorkloadSpec, host: Host) -> str | None:
+        """Why this workload is not for it; None where it is."""
+        unsuitable = why_unsuitable(spec, self.heads)
+        return unsuitable or self.supports(spec, host, self.core)
+
+
+def names(folders: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Every layer with every core that it has, layer:core; imports none."""
+    return tuple(
+        f"{name}:{core}"
+        for name, plugin in sorted(plugins.listing(KIND, folders).items())
+        for core in plugin.literals["CORES"]
+    )
+
+
+def find(name: str, folders: Sequence[Path] = ()) -> Plugin:
+    """The file of layer:core."""
+    plugin = plugins.find(KIND, name.partition(":")[0], folders)
+    if name not in names(folders):
+        cores = ", ".join(plugin.literals["CORES"])
+        raise BadInput(f"{name!r} is not layer:core; the cores of {plugin.name} are {cores}")
+    return plugin
+
+
+def suits(name: str, spec: WorkloadSpec, folders: Sequence[Path] = ()) -> bool:
+    """Whether a layer could be given this workload, going by its text alone."""
+    return why_unsuitable(spec, find(name, folders).literals["HEADS"]) is None
+
+
+def why_unsuitable(spec: WorkloadSpec, heads: Sequence[Sequence[int]]) -> str | None:
+    """Why a workload is none for a layer of these heads: it is called as in training."""
+    usual = spec.values == "normal" and spec.layout == "plain" and spec.scale_percent == 100
+    if not spec.causal or spec.extras or spec.query_length != spec.key_length or not usual:
+        return "a layer is given as many queries as keys, a causal mask and nothing unusual"
+    asked = (spec.heads, spec.kv_heads, spec.head_dim)
+    if heads and asked not in [tuple(one) for one in heads]:
+        known = ", ".join("{}/{} x {}".format(*one) for one in heads)
+        return f"it is built for heads {known}, not for {'{}/{} x {}'.format(*asked)}"
+    return None
+
+
+def load(name: str, folders: Sequence[Path] = ()) -> Layer:
+    """The layer of layer:core; imports its framework."""
+    plugin = find(name, folders)
+    module = plugins.load(plugin)
+    optional = {"supports": module.supports} if hasattr(module, "supports") else {}
+    return Layer(
+        name=name,
+        core=name.partition(":")[2],
+        framework=plugin.literals["FRAMEWORK"],
+        heads=tuple(tuple(one) for one in plugin.literals["HEADS"]),
+        init=module.init,
+        apply=module.apply,
+        **optional,
+    )
