@@ -27,6 +27,7 @@ class Cell:
     device: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
     plugin_folders: tuple[Path, ...] = ()
+    kind: str = "sequence"  # of plugins that the subjects are, where probes are run on them
 
 
 def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measurement:
@@ -66,7 +67,10 @@ def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
     """The cell's subjects as plugins, where a probe is run on them."""
     if not cell.probes:
         return {}
-    return {name: plugins.find("sequence", name, cell.plugin_folders) for name in cell.subjects}
+    folders = cell.plugin_folders
+    # A subject such as gemma:cudnn is the layer gemma with one of its cores.
+    files = {name: name.partition(":")[0] for name in cell.subjects}
+    return {name: plugins.find(cell.kind, file, folders) for name, file in files.items()}
 
 
 def fingerprint(stage: str, cell: Cell, host: Host) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from assay import plugins
 from assay.errors import BadInput
+from assay.models import layer
 from assay.studies import lists
 from assay.studies.config_file import unquote
 from assay.workloads.spec import DTYPES, MASKS
@@ -55,6 +56,7 @@ class Study:
     stages: tuple[str, ...] = _plugins("stages")
     implementations: tuple[str, ...] = _plugins("sequence")
     probes: tuple[str, ...] = _plugins("probes")
+    layers: tuple[str, ...] = field(metadata={"kind": layer.KIND, "cores": True})
     workloads: tuple[str, ...] = _read(lists.entries)
     batches: tuple[int, ...] = _read(lists.sizes)
     # Query heads, kv heads, and the head dimension where an entry has its own.
@@ -113,6 +115,8 @@ def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> A
     if "read" in metadata:
         return metadata["read"](text)
     kind = metadata["kind"]
+    if "cores" in metadata:
+        return _with_cores(text, folders)
     if metadata["empty"] and not text:
         return ()
     return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
@@ -130,6 +134,18 @@ def _names(kind: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     found = [_found(kind, entry, folders) for entry in entries]
     lists.refuse_repeats(found, entries=entries)
     return tuple(found)
+
+
+def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    """Layers, each with a core, as layer:core; none where the text is empty."""
+    there = layer.names(folders)
+    if text == ALL:
+        return there
+    found = lists.entries(text)
+    for entry in found:
+        if entry not in there:
+            raise BadInput(f"there is no layer {entry!r}; wanted {ALL}, or of {', '.join(there)}")
+    return found
 
 
 def _found(kind: str, entry: str, folders: Sequence[Path]) -> str:
