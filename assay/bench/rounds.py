@@ -115,13 +115,15 @@ def warm_up(
     call.framework.empty_cache(call.device)
     before = checksums(call)
     taken: list[Measurement] = []
-    with clocks_of(call).annotated(f"{call.name} warm-up", call.device):
-        while not _warm([one.samples[0] for one in taken], least):
-            one, *_ = measure(turned(call, generator.choice(FACTORS), {}))
-            taken.append(one)
-    if checksums(call) != before:
-        _restore(call)
-        raise InputsChanged("it writes into its inputs; what it is given must stay as it was")
+    try:
+        with clocks_of(call).annotated(f"{call.name} warm-up", call.device):
+            while not _warm([one.samples[0] for one in taken], least):
+                one, *_ = measure(turned(call, generator.choice(FACTORS), {}))
+                taken.append(one)
+    finally:
+        if checksums(call) != before:
+            _restore(call)
+            raise InputsChanged("it writes into its inputs; what it is given must stay as it was")
     samples, metric = [one.samples[0] for one in taken], taken[0].metric
     told = {"unit": "ms", "source": f"{taken[0].source}; not among the samples"}
     yield Measurement(metric=f"{metric}.first", value=samples[0], **told)
