@@ -26,7 +26,7 @@ def comparison(ratios: Sequence[Ratio]) -> str:
     (found,) = ratios
     assert found.value is not None
     if found.low is None or found.high is None:
-        return f"{_factor(found.value)} in one round, so how sure that is is not known"
+        return f"{_factor(found.value)} ({found.reason})"
     if not found.differs:
         return f"no difference ({found.low:.2f}–{found.high:.2f} times as long)"
     ends = (found.low, found.high) if found.value >= 1 else (1 / found.high, 1 / found.low)

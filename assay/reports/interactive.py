@@ -66,10 +66,11 @@ def _hover(series: Series, index: int) -> str:
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    height = style.CHART_HEIGHT_PX + style.LEGEND_ROW_PX * _legend_rows(chart)
+    legend = style.LEGEND_ROW_PX * _legend_rows(chart)
+    height = style.CHART_HEIGHT_PX + legend
     x_axis, y_axis = _x_axis(chart), _y_axis(chart)
     if chart.listed:
-        height = style.LISTED_ROW_PX * len(chart.x_values) + (80 if chart.names_itself else 150)
+        height = style.LISTED_ROW_PX * len(chart.x_values) + 80 + legend
         x_axis, y_axis = y_axis, x_axis
     return {
         "template": None,
@@ -180,9 +181,11 @@ def _add_curves(figure: Any, chart: Chart) -> None:
 
 
 def _legend_rows(chart: Chart) -> int:
-    """How many rows the legend takes in a chart of half the page's width."""
+    """How many rows the legend takes in a chart of half the page's width, less what is listed."""
     if chart.names_itself:
         return 0
+    if chart.listed:
+        return math.ceil(len(chart.series) / 2) + 1
     widths = (style.LEGEND_KEY_PX + style.LEGEND_LETTER_PX * len(s.name) for s in chart.series)
     return math.ceil(sum(widths) / style.LEGEND_WIDTH_PX)
 

@@ -16,6 +16,8 @@ from assay.reports.tables import Entry, Table, place_of
 
 # Metrics whose samples come from rounds. Others have samples too, which pair with nothing.
 ROUNDS = ("latency_ms", "backward_ms", "training_ms")
+# All samples of fewer rounds lie on one side of their median with a chance above 5 %.
+FEWEST_ROUNDS = 6
 
 _NOTE = (
     "Median of the per-round ratios subject / against, with a 95 % bootstrap interval. "
@@ -49,8 +51,10 @@ def ratio(record: Record, peer: Record) -> Ratio:
         return Ratio(**names, reason=refusal)
     ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=True)]
     middle, rounds = median(ratios), len(ratios)
-    if rounds < 2:
-        return Ratio(**names, value=middle, rounds=rounds, reason="one round has no interval")
+    if rounds < FEWEST_ROUNDS:
+        few = f"{rounds} round{'s' if rounds > 1 else ''}"
+        reason = f"no interval: {few}, where 95 % takes {FEWEST_ROUNDS} or more"
+        return Ratio(**names, value=middle, rounds=rounds, reason=reason)
     low, high = interval_of_median(ratios)
     return Ratio(**names, value=middle, low=low, high=high, rounds=rounds)
 

@@ -159,12 +159,12 @@ def test_superseded_attempts_are_not_shown(tmp_path):
 
 def test_paired_ratio_is_the_median_of_rounds_not_the_ratio_of_medians(tmp_path):
     run = begin(tmp_path)
-    peer, ours = [1.0, 10.0, 100.0], [0.5, 30.0, 50.0]
+    peer, ours = [1.0, 10.0, 100.0] * 3, [0.5, 30.0, 50.0] * 3
     append(run, "bench", "k128", latency("eager", peer), latency("sdpa", ours))
     [row] = paired("bench", read_contents(run).records).entries
     assert [cell.text for cell in row[2:4]] == ["sdpa", "eager"]
     assert row[4].value == 0.5
-    assert row[5].text == "0.5000–3"
+    assert row[5].text == "0.5000–3" and row[6].value == 9
 
 
 def test_unequal_rounds_are_not_paired_and_say_so(tmp_path):

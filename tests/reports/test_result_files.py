@@ -126,7 +126,7 @@ def test_the_summary_is_read_in_a_minute(tmp_path):
     for subject in ("eager", "sdpa"):
         append(run, "check", subject, checked(subject))
     gone = latency("flex", [], status="oom", reason="16 GiB wanted")
-    append(run, "bench", "k", latency("eager", [2.0] * 3), latency("sdpa", [1.0] * 3), gone)
+    append(run, "bench", "k", latency("eager", [2.0] * 6), latency("sdpa", [1.0] * 6), gone)
     end(run, "check")
     end(run, "bench")
     text = build(run).summary.read_text()

@@ -38,7 +38,7 @@ def records(tmp_path):
                     found.append(of("latency", None, "", subject, where, **ended))
                     continue
                 found += [
-                    latency(subject, [slow, slow * 1.5], workload=where),
+                    latency(subject, [slow, slow * 1.5] * 3, workload=where),
                     of("forward_flops", 1e9, "FLOP", subject, where),
                     of("forward_bytes", 1e7, "B", subject, where),
                     of("forward_peak_bytes", slow * length * 2**20, "B", subject, where),
@@ -72,6 +72,16 @@ def test_crossover_is_held_against_one(records):
     assert by_subject(first)["sdpa"].y == (0.5, 0.5)
     assert by_subject(first)["sdpa"].low == (0.5, 0.5)
     assert by_subject(second)["sdpa"].x == (128,), "no ratio where the baseline has no time"
+
+
+def test_a_crossing_is_said_in_words(tmp_path):
+    run = begin(tmp_path)
+    for length, ours in ((128, 4.0), (512, 1.0)):
+        where = workload(length)
+        found = [latency(n, [t] * 6, workload=where) for n, t in (("a", 2.0), ("b", ours))]
+        append(run, "bench", where.name, *found)
+    [chart] = crossover.draw(read_contents(run).records)
+    assert "b overtakes at 256 tokens" in chart.note
 
 
 def test_roofline_bends_where_the_ceilings_meet(records):

@@ -48,8 +48,8 @@ def made(tmp_path):
         run,
         "bench",
         "k128",
-        latency("eager", [2.0, 2.0, 4.0]),
-        latency("sdpa", [1.0, 1.0, 2.0]),
+        latency("eager", [2.0, 2.0, 4.0] * 2),
+        latency("sdpa", [1.0, 1.0, 2.0] * 2),
         of("forward_flops", 0.5e9, "FLOP", "sdpa"),
         of("forward_bytes", 1e6, "B", "sdpa"),
         of("forward_peak_bytes", 3 * 2**20, "B", "sdpa", source="a counter"),
@@ -65,7 +65,7 @@ def made(tmp_path):
         "k256",
         lost("flex", 256, "unsupported", "no kernel for 256"),
         lost("eager", 256, "oom", "16 GiB wanted"),
-        latency("sdpa", [3.0, 3.0, 3.0], 256),
+        latency("sdpa", [3.0] * 6, 256),
     )
     end(run, "bench")
     return read_contents(run).records
@@ -89,7 +89,7 @@ def test_every_subject_has_a_row_and_endings_show_no_speed(made):
 
 def test_the_main_table_tells_time_ratio_rate_share_memory_and_kernel(made):
     row = cells(bench_table(speed_rows("bench", made), made), "sdpa", "s128")
-    assert (row["forward (ms)"].text, row["forward (ms)"].detail) == ("1", "1–1.500")
+    assert (row["forward (ms)"].text, row["forward (ms)"].detail) == ("1", "1–1.750")
     assert (row["over eager"].value, row["over eager"].detail) == (0.5, "0.50–0.50")
     assert row["TFLOP/s"].value == pytest.approx(0.5)
     assert (row["of ceiling"].text, row["of ceiling"].detail) == ("50 %", "compute-bound")
@@ -114,14 +114,17 @@ def test_order_is_merged_from_cells_that_each_lack_something(tmp_path):
     assert order(read_contents(run).records, "latency_ms") == ["a", "b", "c", "d"]
 
 
-def test_one_sample_has_no_interval(tmp_path):
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_few_samples_have_no_interval(tmp_path, rounds):
     run = begin(tmp_path)
-    append(run, "bench", "k128", latency("eager", [2.0]), latency("sdpa", [1.0]))
+    pair = latency("eager", [2.0] * rounds), latency("sdpa", [1.0] * rounds)
+    append(run, "bench", "k128", *pair)
     records = read_contents(run).records
     rows = speed_rows("bench", records)
     table = bench_table(rows, records)
-    assert table.entries[1][1].detail == "" and table.entries[1][2].detail == ""
-    assert "not known" in answers(rows)[0]
+    time, ratio = table.entries[1][1:3]
+    assert ratio.value == 0.5 and ratio.detail == "" and bool(time.detail) == (rounds > 1)
+    assert "2.00x faster (no interval" in answers(rows)[0]
 
 
 def test_memory_adds_up_and_what_has_none_says_why(made):
@@ -158,8 +161,8 @@ def test_a_long_kernel_keeps_both_its_ends():
 
 def test_answers_say_how_much_faster_and_how_sure(tmp_path):
     run = begin(tmp_path)
-    samples = [1.0, 1.01, 0.99, 1.0, 1.02]
-    slow, same = [1.42 * s for s in samples], [1.02, 0.99, 1.0, 1.01, 1.0]
+    samples = [1.0, 1.01, 0.99, 1.0, 1.02, 1.0]
+    slow, same = [1.42 * s for s in samples], [1.02, 0.99, 1.0, 1.01, 1.0, 1.0]
     append(run, "bench", "k", *(latency(n, s) for n, s in zip("abc", (slow, samples, same))))
     found = answers(speed_rows("bench", read_contents(run).records))
     assert found[0] == "b against a: 1.42x faster (1.42–1.42)"
@@ -224,4 +227,4 @@ def test_a_sound_bench_raises_no_doubt(made):
     run = [r for r in made if r.metric != "sm_clock_mhz"]
     from assay.reports.caveats import caveats
 
-    assert caveats(speed_rows("bench", run), run, {"ROUNDS": "3"}) == []
+    assert caveats(speed_rows("bench", run), run, {"ROUNDS": "6"}) == []

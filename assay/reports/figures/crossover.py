@@ -4,6 +4,7 @@ Ratios are medians over rounds with a 95 % bootstrap interval, so a bar that tou
 no difference.
 """
 
+from assay.laws.crossover import crossovers
 from assay.records.schema import Record
 from assay.reports.chart import Chart
 from assay.reports.panels import Panel, Point, chart, panels
@@ -35,11 +36,21 @@ def _chart(panel: Panel, metric: str) -> Chart | None:
         f"time / time of {first} (ratio)",
         lambda row: _point(row, metric),
         metric=metric,
-        notes=["Below 1 is faster; medians over rounds, with 95 % intervals"],
+        notes=[
+            "Below 1 is faster; medians over rounds, with 95 % intervals",
+            *_crossings(panel, metric, first),
+        ],
         limit=1.0,
         limit_name=first,
         log_y=True,
     )
+
+
+def _crossings(panel: Panel, metric: str, first: str) -> list[str]:
+    """Where a line crosses 1, with the interval of that length."""
+    timed = [row.records[metric] for row in panel.rows if metric in row.records]
+    found = crossovers(timed, metric=metric, against=first)
+    return [f"{one.subject} {one.words}" for one in found if one.outcome == "crosses"]
 
 
 def _point(row: Row, metric: str) -> Point | None:
