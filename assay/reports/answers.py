@@ -51,7 +51,13 @@ def _overall(found: Sequence[Ratio]) -> str:
     values = [one.value for one in found if one.value is not None]
     faster = sum(one.differs for one in found if one.value is not None and one.value < 1)
     slower = sum(one.differs for one in found if one.value is not None and one.value > 1)
-    counts = {"faster": faster, "slower": slower, "level": len(found) - faster - slower}
+    unsure = sum(one.low is None for one in found)
+    counts = {
+        "faster": faster,
+        "slower": slower,
+        "level": len(found) - faster - slower - unsure,
+        "too few rounds to be sure": unsure,
+    }
     ways = ", ".join(f"{word} in {count}" for word, count in counts.items() if count)
     return f"{_factor(geometric_mean(values))} ({ways})"
 

@@ -66,7 +66,8 @@ def _copies(rows: Sequence[Row], first: str | None) -> Iterator[str]:
 def _drift(records: Sequence[Record]) -> Iterator[str]:
     drifts = {}
     for record in records:
-        if record.metric == CLOCK and record.samples and median(record.samples):
+        clocked = record.metric.rpartition(".")[2] == CLOCK
+        if clocked and record.samples and median(record.samples):
             spread = (max(record.samples) - min(record.samples)) / median(record.samples)
             if spread > _MOST_DRIFT:
                 drifts[record.cell] = max(spread, drifts.get(record.cell, 0.0))

@@ -10,7 +10,7 @@ def short_kernel(source: str) -> str:
     name = source.strip()
     while re.search(r"<[^<>]*>", name):
         name = re.sub(r"<[^<>]*>", "", name)
-    name = re.split(r"[(,;<]| \d+(?:\.\d+)? ?%|: \d", name)[0].strip()
+    name = re.split(r"[(,;<]| \d+(?:\.\d+)? ?%| x\d+\b|: \d", name)[0].strip()
     name = name.removeprefix("void ").split("::")[-1].strip()
     if len(name) <= _LONGEST:
         return name or source[:_LONGEST]

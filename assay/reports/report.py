@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.laws.noise import STAGE as NOISE
 from assay.records.schema import CELL_SECONDS, Record
@@ -22,6 +22,7 @@ from assay.reports.speed_rows import Row, speed_rows
 from assay.reports.tables import Table, condensed, outcomes, results, stages
 from assay.reports.verdicts import SUITE, verdicts
 
+_SHARE = "error_over_budget_"  # how a metric of the check begins
 # A stage may call these expected; in a stage that failed they are what failed.
 _FAILURES = ("failed", "oom", "timeout")
 
@@ -91,7 +92,15 @@ def _results(names: Sequence[str], records: Sequence[Record]) -> list[Table]:
     told = {SUITE: verdicts, NOISE: noise_table}
     others = [name for name in names if name not in SPEED_STAGES]
     made = (told[name](records) if name in told else results(name, records) for name in others)
-    return [table for table in made if table]
+    return [_thinned(table) for table in made if table]
+
+
+def _thinned(table: Table) -> Table:
+    """A table of checks can spare all but the errors as shares of what is allowed."""
+    kept = ("workload", "cell", "subject")
+    shares = [name for name in table.columns if name.startswith(_SHARE)]
+    others = [n for n in table.columns if n not in kept and n not in shares]
+    return replace(table, spare=tuple(others)) if shares else table
 
 
 def judge(found: Sequence[Stage]) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from assay.laws.rates import DIRECTIONS, Rate, rates
-from assay.records.schema import CELL_SECONDS, SEVERITY, Record, WorkloadIdentity
+from assay.records.schema import CELL_SECONDS, Record, WorkloadIdentity
 from assay.reports.baseline import order
 from assay.reports.numerals import DASH, number
 from assay.reports.paired import ROUNDS, Ratio, against_first
@@ -91,7 +91,7 @@ class Row:
 def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
     """The rows of a stage, by workload and then in the order that the study names subjects."""
     mine = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
-    mine = [r for r in mine if r.workload and r.subject and r.metric not in TELEMETRY]
+    mine = [r for r in mine if r.workload and r.subject and not is_telemetry(r)]
     rows: dict[tuple[str, str, int], Row] = {}
     for record in mine:
         assert record.workload
@@ -114,13 +114,9 @@ def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
     return sorted(rows.values(), key=lambda row: (_place(row), _rank(row.subject, subjects)))
 
 
-def worst(row: Row) -> tuple[str, str]:
-    """The worst status of all that is known of a row, and its reason."""
-    found = [*row.records.values(), *row.endings]
-    if not found:
-        return "ok", ""
-    record = min(found, key=lambda r: SEVERITY.index(r.status))
-    return record.status, (record.reason or "") if record.status != "ok" else ""
+def is_telemetry(record: Record) -> bool:
+    """Whether this is about a device; what was timed meanwhile may stand before the metric."""
+    return record.metric.rpartition(".")[2] in TELEMETRY
 
 
 def rated(records: Sequence[Record]) -> list[tuple[Record, Rate]]:

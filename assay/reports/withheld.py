@@ -13,7 +13,8 @@ from assay.records.schema import CELL_SECONDS, Record
 from assay.reports.contents import Contents
 
 WITHHELD = "speed withheld"  # how the reason of such a record begins
-CHECKED = "bench"  # the stage whose speeds need a passed check of the same workload
+CHECKED = ("bench", "layers")  # the stages whose speeds need a passed check of the same workload
+_VERDICT = "error_over_budget_"  # how the metric of a check begins where a stage does its own
 _SPEED_UNITS = ("ms",)
 _WRONG = ("failed", "oom", "timeout")
 
@@ -23,7 +24,8 @@ def withhold(records: Sequence[Record]) -> list[Record]:
     suite = {r.subject: r for r in reversed(records) if r.stage == "suite" and _is_wrong(r)}
     checks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        if record.stage == "check" and record.workload:
+        verdict = record.stage == "check" or record.metric.startswith(_VERDICT)
+        if verdict and record.workload:
             checks.setdefault((record.subject, record.workload.name), []).append(record)
     return [_without_speed(r, why) if (why := _why(r, suite, checks)) else r for r in records]
 
@@ -52,7 +54,7 @@ def _why(
     wrong = next((check for check in found if _is_wrong(check)), None)
     if wrong:
         return f"its check on this workload is {wrong.status}: {wrong.reason}"
-    if record.stage == CHECKED and not any(check.status == "ok" for check in found):
+    if record.stage in CHECKED and not any(check.status == "ok" for check in found):
         return "no check of it on this workload has passed"
     return ""
 

@@ -58,6 +58,7 @@ def made(tmp_path):
         of("kernels", 2, "count", "sdpa", source="void f::fwd<4, 2>(int) 90 %, copy 10 %"),
         of("kernel_tensor_ops", None, "count", "sdpa", reason="no disassembler"),
         of("sm_clock_mhz", 1000.0, "MHz", "cpu", samples=[900.0, 1000.0]),
+        of("backward_ms.power_w", None, "W", "cpu", reason="not told"),
     )
     append(
         run,
@@ -147,6 +148,7 @@ def test_kernels_keep_what_is_unknown(made):
     [
         ("void flash::flash_fwd_kernel<Traits<128, 64>, true>(Params) 98 %", "flash_fwd_kernel"),
         ("_forward_kernel", "_forward_kernel"),
+        ("aten::bmm x2, aten::add x1", "bmm"),
         ("sm90_gemm 41 %, softmax 30 %", "sm90_gemm"),
     ],
 )
@@ -214,7 +216,7 @@ def test_doubts_are_told_before_numbers(tmp_path):
         of("forward_flops", 1e9, "FLOP", "sdpa"),
         of("forward_bytes", 1e6, "B", "sdpa"),
         of("input_copy_bytes", 4 * 2**20, "B", "sdpa"),
-        of("sm_clock_mhz", 1900.0, "MHz", "cuda:0", samples=[1700.0, 1900.0, 1900.0]),
+        of("latency_ms.sm_clock_mhz", 1900.0, "MHz", "cuda:0", samples=[1700.0, 1900.0, 1900.0]),
     )
     problems = "\n".join(compose(read_contents(run)).problems)
     assert "baseline sdpa copies up to 4 MiB" in problems and "not fair" in problems

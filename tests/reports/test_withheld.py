@@ -65,3 +65,12 @@ def test_a_forward_that_has_no_backward_is_still_told(tmp_path):
     made = run_with(tmp_path, checked("sdpa"), unsupported)
     [record] = [r for r in withhold(read_contents(made).records) if r.metric == "latency_ms"]
     assert record.value == SPEED
+
+
+@pytest.mark.parametrize("status", ["ok", "failed"])
+def test_layers_are_checked_in_their_own_stage(tmp_path, status):
+    made = begin(tmp_path / "run")
+    verdict = failing() if status == "failed" else checked("sdpa")
+    append(made, "layers", "k128", verdict, latency("sdpa", [SPEED] * 3))
+    [record] = [r for r in withhold(read_contents(made).records) if r.metric == "latency_ms"]
+    assert record.value == (SPEED if status == "ok" else None)
