@@ -34,10 +34,8 @@ def page(report: Report, *, figures: Mapping[str, str]) -> str:
             "</section>",
             *_figures(report.charts, figures),
             *_tables("results", "Results", report.results),
-            *_tables("paired", "Paired ratios", report.paired),
-            '<details id="provenance"><summary>Provenance</summary>',
-            *(line for found in report.provenance for line in table(found)),
-            "</details>",
+            *_folded("paired", "Paired ratios", report.paired),
+            *_folded("provenance", "Provenance", report.provenance),
             f"<script>{plotly_script()}</script>" if figures else "",
             f"<script>{script()}</script>",
             "</body></html>\n",
@@ -133,6 +131,13 @@ def _tables(name: str, heading: str, tables: Sequence[Table]) -> Iterator[str]:
         yield f'<section id="{name}"><h2>{heading}</h2>'
         yield from (line for found in tables for line in table(found))
         yield "</section>"
+
+
+def _folded(name: str, heading: str, tables: Sequence[Table]) -> Iterator[str]:
+    if tables:
+        yield f'<details id="{name}"><summary>{heading}</summary>'
+        yield from (line for found in tables for line in table(found))
+        yield "</details>"
 
 
 def _header(column: str, numeric: bool) -> str:

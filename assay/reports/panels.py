@@ -138,7 +138,7 @@ def _absent(panel: Panel, metric: str, drawn: Sequence[tuple[Row, Point]]) -> st
     lost: dict[str, dict[str, list[str]]] = {}
     for row in sorted(panel.rows, key=length_of):
         status, _ = row.ending(metric)
-        if id(row) not in there and status != "ok":
+        if id(row) not in there and status != "ok" and row.value(metric) is None:
             ends = lost.setdefault(row.subject, {})
             ends.setdefault(status, []).append(f"{length_of(row):,}")
     told = [

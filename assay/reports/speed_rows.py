@@ -64,7 +64,7 @@ class Row:
             return record.status, record.reason
         probe = _probe_of(metric)
         own = [r for r in self.endings if probe in r.metric.split("+")]
-        for record in own or self.endings:
+        for record in own or filter(_ends_all, self.endings):
             return record.status, record.reason or ""
         return "ok", _NO_RECORD
 
@@ -137,6 +137,13 @@ def _add_ratios(rows: Sequence[Row], mine: list[Record]) -> None:
 def _probe_of(metric: str) -> str:
     prefixed = (probe for start, probe in _PREFIXES.items() if metric.startswith(start))
     return _PROBES.get(metric) or next(prefixed, "work")
+
+
+def _ends_all(record: Record) -> bool:
+    """Whether a subject ended before any probe, or without the forward pass that all need."""
+    probes = {*_PROBES.values(), *_PREFIXES.values(), "work"}
+    named = probes & set(record.metric.split("+"))
+    return record.metric == FORWARD or "latency" in named or not (named or record.unit)
 
 
 def _place(row: Row) -> tuple[Any, ...]:

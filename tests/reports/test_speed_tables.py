@@ -8,6 +8,7 @@ from assay.reports.answers import answers
 from assay.reports.baseline import baseline, order
 from assay.reports.bench_table import bench_table
 from assay.reports.contents import read_contents
+from assay.reports.figures import crossover
 from assay.reports.kernel_names import short_kernel
 from assay.reports.kernel_table import kernel_table
 from assay.reports.memory_table import memory_table
@@ -230,3 +231,18 @@ def test_a_sound_bench_raises_no_doubt(made):
     from assay.reports.caveats import caveats
 
     assert caveats(speed_rows("bench", run), run, {"ROUNDS": "6"}) == []
+
+
+def test_a_probe_that_does_not_apply_does_not_explain_another(tmp_path):
+    """No CUDA graph on a CPU says nothing about a missing backward, and loses no drawn subject."""
+    run = begin(tmp_path)
+    for length in (128, 256):
+        graph = [lost(n, length, "unsupported", "no graphs", "graph") for n in ("eager", "sdpa")]
+        pair = [latency(name, [1.0, 2.0] * 3, length) for name in ("eager", "sdpa")]
+        append(run, "bench", f"k{length}", *pair, *graph)
+    records = read_contents(run).records
+    row = speed_rows("bench", records)[0]
+    assert row.ending("backward_ms") == ("ok", "no record of this metric")
+    assert row.ending("graph_ms") == ("unsupported", "no graphs")
+    [chart] = crossover.draw(records)
+    assert "not drawn" not in chart.note
