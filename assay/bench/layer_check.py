@@ -20,29 +20,36 @@ from assay.models.layer import Layer
 from assay.models.layer_inputs import LayerInputs
 
 SOURCE = "float64 reference of some rows; twice the error of gemma:xla: assay/bench/layer_check.py"
-_ROWS = 16  # of a batch row
+_ROWS = 16  # of a batch row whose gradient is looked at
+_OTHER_ROWS = 2  # of any other
 _MANY_SCORES = 1 << 28  # of a batch row; beyond it, one batch row must do
 _TIMED_ROWS = 8
 _GIVEN_BACK = {"out": "out", "dq": "dx"}  # what a timed probe calls it, and what it is here
 _AGREE = 0.05  # of the terms in quadrature; their rounding is a tenth of that
 
 
+Index = tuple[np.ndarray, np.ndarray]  # batch row and place, [n] each
+
+
 @dataclass(frozen=True, kw_only=True)
 class Expected:
     """Of out and dx, what is right at some places, [n, D], and how far off is still right, [n, 1];
-    `index` is their batch row and place."""
+    `index` is where they are."""
 
     right: dict[str, np.ndarray]
     allowed: dict[str, np.ndarray]
-    index: tuple[np.ndarray, np.ndarray]
+    index: dict[str, Index]
 
 
 def expected(inputs: LayerInputs, device: str) -> Expected:
-    """From the reference, and from the plain layer on the batch rows that are looked at."""
+    """From the reference, and from the plain layer on the batch rows whose gradient is looked at.
+
+    The output is looked at in every batch row, so that none can be left out.
+    """
     spec = inputs.spec
     generator = np.random.default_rng((spec.seed, 3))
     many = spec.heads * spec.query_length * spec.key_length > _MANY_SCORES
-    batch = _chosen(generator, spec.batch, 1 if many else 2)
+    batch = _chosen(generator, spec.batch, 1 if many else 2, first=())
     places = [_chosen(generator, spec.query_length, _ROWS) for _ in batch]
     found = [
         layer_reference.rows(inputs, batch=b, places=p) for b, p in zip(batch, places, strict=True)
@@ -51,24 +58,32 @@ def expected(inputs: LayerInputs, device: str) -> Expected:
         "out": np.concatenate([one.out for one in found]),
         "dx": np.concatenate([one.grad_x for one in found]),
     }
-    count = [len(p) for p in places]
-    plain = _plain(_some(inputs, batch), device)
-    within = (np.repeat(np.arange(len(batch)), count), np.concatenate(places))
+    number = _index(np.arange(len(batch)), places)
+    share = {
+        name: BASELINE_FACTOR * _relative_error(_numpy(array, number), right[name])
+        for name, array in _plain(_some(inputs, batch), device).items()
+    }
+    index = dict.fromkeys(right, _index(batch, places))
+    if len(others := np.setdiff1d(np.arange(spec.batch), batch)):
+        few = [_chosen(generator, spec.query_length, _OTHER_ROWS, first=()) for _ in others]
+        pairs = zip(others, few, strict=True)
+        more = [layer_reference.outputs(inputs, batch=b, places=p) for b, p in pairs]
+        right["out"] = np.concatenate([right["out"], *more])
+        both = zip(index["out"], _index(others, few), strict=True)
+        index["out"] = tuple(np.concatenate(pair) for pair in both)
     allowed = {}
-    for name, array in plain.items():
-        values = _numpy(array, within)
-        size = np.abs(right[name]).max(axis=-1, keepdims=True)
-        error = np.abs(values - right[name]).max(axis=-1, keepdims=True)
-        share = BASELINE_FACTOR * (error / size).max()
-        allowed[name] = np.maximum(share * size, ulp(size, spec.dtype))
-    return Expected(right=right, allowed=allowed, index=(np.repeat(batch, count), within[1]))
+    for name, values in right.items():
+        size = np.abs(values).max(axis=-1, keepdims=True)
+        allowed[name] = np.maximum(share[name] * size, ulp(size, spec.dtype))
+    return Expected(right=right, allowed=allowed, index=index)
 
 
 def compare(tensor: str, array: Any, wanted: Expected, call: LayerCall) -> Comparison:
     """One of out and dx against what was expected."""
     if problem := _wrong_form(tensor, array, call):
         return Comparison(tensor=tensor, share=None, error=None, problem=problem)
-    values = _numpy(array, wanted.index)
+    index = wanted.index[tensor]
+    values = _numpy(array, index)
     if not np.isfinite(values).all():
         problem = f"{tensor} is not finite"
         return Comparison(tensor=tensor, share=None, error=None, problem=problem)
@@ -78,7 +93,7 @@ def compare(tensor: str, array: Any, wanted: Expected, call: LayerCall) -> Compa
     problem = None
     if worst > 1:
         at, column = (int(i) for i in np.unravel_index(shares.argmax(), shares.shape))
-        place = (int(wanted.index[0][at]), int(wanted.index[1][at]), column)
+        place = (int(index[0][at]), int(index[1][at]), column)
         problem = (
             f"{tensor} at {place} is {values[at, column]:.6g}, wanted "
             f"{wanted.right[tensor][at, column]:.6g}: {worst:.3g} times what the plain layer's "
@@ -116,13 +131,12 @@ class LayerAnswers:
     """What a cell's timed calls must give, on few rows (assay/bench/answers.py)."""
 
     def __init__(self, wanted: Expected) -> None:
-        some = np.linspace(0, len(wanted.index[0]) - 1, _TIMED_ROWS).round().astype(int)
-        some = np.unique(some)
+        some = {name: _spread(len(values)) for name, values in wanted.right.items()}
         self._wanted = Expected(
-            right={name: values[some] for name, values in wanted.right.items()},
+            right={name: wanted.right[name][few] for name, few in some.items()},
             # From call to call bits may change, so what has just passed is given as much again.
-            allowed={name: 2 * values[some] for name, values in wanted.allowed.items()},
-            index=(wanted.index[0][some], wanted.index[1][some]),
+            allowed={name: 2 * wanted.allowed[name][few] for name, few in some.items()},
+            index={name: tuple(i[few] for i in wanted.index[name]) for name, few in some.items()},
         )
 
     def hold(self, call: LayerCall, arrays: dict[str, Any], factor: float) -> None:
@@ -174,8 +188,13 @@ def _wrong_form(tensor: str, array: Any, call: LayerCall) -> str | None:
     return None
 
 
-def _numpy(array: Any, index: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def _numpy(array: Any, index: Index) -> np.ndarray:
     return np.asarray(array[index]).astype(np.float64)
+
+
+def _relative_error(values: np.ndarray, right: np.ndarray) -> float:
+    """The largest error, in units of the largest value of its row."""
+    return float((np.abs(values - right).max(axis=-1) / np.abs(right).max(axis=-1)).max())
 
 
 def _products(gradient: Any, value: Any) -> tuple[Any, Any]:
@@ -190,8 +209,20 @@ def _products(gradient: Any, value: Any) -> tuple[Any, Any]:
     return sum(leaf.sum() for leaf in leaves), sum((leaf**2).sum() for leaf in leaves) ** 0.5
 
 
-def _chosen(generator: np.random.Generator, total: int, count: int) -> np.ndarray:
-    """Distinct numbers below `total`: the last, the first and others, as many as there are."""
+def _chosen(
+    generator: np.random.Generator, total: int, count: int, first: tuple[int, ...] = (0,)
+) -> np.ndarray:
+    """Distinct numbers below `total`: the last, those that come `first`, and others at random."""
     others = generator.permutation(total).tolist()
-    found = list(dict.fromkeys([total - 1, 0, *others]))[: min(count, total)]
+    found = list(dict.fromkeys([total - 1, *first, *others]))[: min(count, total)]
     return np.sort(np.array(found))
+
+
+def _index(batch: np.ndarray, places: list[np.ndarray]) -> Index:
+    """Every batch row with each of its places."""
+    return np.repeat(batch, [len(some) for some in places]), np.concatenate(places)
+
+
+def _spread(count: int) -> np.ndarray:
+    """Some of `count` numbers, from the first to the last."""
+    return np.unique(np.linspace(0, count - 1, _TIMED_ROWS).round().astype(int))

@@ -40,12 +40,11 @@ def turned(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
 def rows(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> Rows:
     """What a causal layer gives at these places of one batch row."""
     scale = inputs.spec.head_dim**-0.5
-    x, grad = (a[batch].astype(np.float64) for a in (inputs.x, inputs.grad_out))
-    weights = {name: weight.astype(np.float64) for name, weight in inputs.weights.items()}
-    positions = np.arange(x.shape[0])
-    q = _heads_first(turned(_through(x, weights["q"]), positions))
-    k = _heads_first(turned(_through(x, weights["k"]), positions))
-    v = _heads_first(_through(x, weights["v"]))
+    weights = _weights(inputs)
+    positions = np.arange(inputs.spec.query_length)
+    q = _queries(inputs, batch, positions, weights)
+    k, v = _keys_and_values(inputs, batch, weights)
+    grad = inputs.grad_out[batch].astype(np.float64)
     grad_heads = _heads_first(_through(grad, weights["out"].swapaxes(1, 2)))
 
     setting = {"causal": True, "scale": scale}
@@ -68,6 +67,40 @@ def rows(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> Rows:
     grad_x += _back(_heads_last(by_key.dv), weights["v"])
     out = _back(_heads_last(by_query.out), weights["out"].swapaxes(1, 2))
     return Rows(out=out, grad_x=grad_x)
+
+
+def outputs(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> np.ndarray:
+    """The output alone, [R, D], for which nothing but keys and values of a batch row is needed."""
+    weights = _weights(inputs)
+    found = reference.attention(
+        _queries(inputs, batch, places, weights),
+        *_keys_and_values(inputs, batch, weights),
+        causal=True,
+        scale=inputs.spec.head_dim**-0.5,
+        seen=(np.arange(inputs.spec.key_length) <= places[:, None])[None, None],
+    )
+    return _back(_heads_last(found.out), weights["out"].swapaxes(1, 2))
+
+
+def _weights(inputs: LayerInputs) -> dict[str, np.ndarray]:
+    return {name: weight.astype(np.float64) for name, weight in inputs.weights.items()}
+
+
+def _queries(
+    inputs: LayerInputs, batch: int, places: np.ndarray, weights: dict[str, np.ndarray]
+) -> np.ndarray:
+    """[1, N, R, H], turned."""
+    x = inputs.x[batch, places].astype(np.float64)
+    return _heads_first(turned(_through(x, weights["q"]), places))
+
+
+def _keys_and_values(
+    inputs: LayerInputs, batch: int, weights: dict[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """[1, K, S, H] each, the keys turned."""
+    x = inputs.x[batch].astype(np.float64)
+    keys = turned(_through(x, weights["k"]), np.arange(len(x)))
+    return _heads_first(keys), _heads_first(_through(x, weights["v"]))
 
 
 def _through(x: np.ndarray, weight: np.ndarray) -> np.ndarray:

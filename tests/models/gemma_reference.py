@@ -8,6 +8,8 @@ matters.
 import ml_dtypes
 import numpy as np
 
+from assay.models.layer_reference import turned
+
 HIDDEN = -2.3819763e38
 
 
@@ -26,15 +28,6 @@ def rounder(dtype, skipping=None):
         return np.asarray(array).astype(np.float32).astype(ml_dtypes.bfloat16).astype(np.float64)
 
     return keep
-
-
-def turned(x, positions):
-    """RoPE as multiplication by exp(i angle); the pair is (j, j + half)."""
-    half = x.shape[-1] // 2
-    wavelengths = 10_000.0 ** (np.arange(half) / half)
-    angles = np.asarray(positions)[..., None, None] / wavelengths  # [B or 1, L, 1, half]
-    z = (x[..., :half] + 1j * x[..., half:]) * np.exp(1j * angles)
-    return np.concatenate([z.real, z.imag], axis=-1)
 
 
 def attended(q, k, v, mask, *, keep):
