@@ -11,7 +11,7 @@ from assay.studies.study import DEVICES, Study
 
 READ = [
     ("BATCHES=1,8", "batches", (1, 8)),
-    ("HEADS=8/8,8/2,6/1", "heads", ((8, 8), (8, 2), (6, 1))),
+    ("HEADS=8/8,8/2,8/1x256", "heads", ((8, 8, None), (8, 2, None), (8, 1, 256))),
     ("LENGTHS=64,113/1023", "lengths", ((64, 64), (113, 1023))),
     ("HEAD_DIMS=64,80", "head_dims", (64, 80)),
     ("DTYPES=bfloat16,float32", "dtypes", ("bfloat16", "float32")),
@@ -20,6 +20,8 @@ READ = [
     ("WORKLOADS=", "workloads", ()),
     ("STUDY=gpt2-mla_1.0", "study", "gpt2-mla_1.0"),
     ("IMPLEMENTATIONS=sdpa,sequence/eager", "implementations", ("sdpa", "eager")),
+    ("LAYERS=gemma_fast:cudnn,gemma:xla", "layers", ("gemma_fast:cudnn", "gemma:xla")),
+    ("LAYERS=", "layers", ()),
     ("ROUNDS=3", "rounds", 3),
     ("CELL_TIMEOUT_S=604800", "cell_timeout_s", 604800),
     ("SEED=2147483647", "seed", 2147483647),
@@ -59,6 +61,10 @@ REFUSED = {
     "IMPLEMENTATIONS=all,eager": "'all' stands alone",
     "IMPLEMENTATIONS=eager,sequence/eager": "'sequence/eager' repeats 'eager'",
     "PROBES=nosuch": "no probes plugin called 'nosuch'",
+    "LAYERS=gemma": "there is no layer 'gemma'; wanted all, or of gemma:xla",
+    "LAYERS=gemma:flash": "there is no layer 'gemma:flash'",
+    "LAYERS=all,gemma:xla": "there is no layer 'all'",
+    "LAYERS=gemma:xla,gemma:xla": "'gemma:xla' repeats 'gemma:xla'",
     "ENGINE=nosuch": "no engines plugin called 'nosuch'",
     "ENGINE=": "no engines plugin called ''",
 }
@@ -108,6 +114,8 @@ def test_plugin_fields_say_their_kind():
         "stages": "stages",
         "implementations": "sequence",
         "probes": "probes",
+        "layers": "layers",
+        "search_oom": "sequence",
         "engine": "engines",
     }
     assert set(kinds.values()) <= set(plugins.kinds())
