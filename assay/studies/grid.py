@@ -63,6 +63,11 @@ def cells(study: Study, stage: str) -> list[Cell]:
 
 
 def probes_of(study: Study, stage: str) -> dict[str, plugins.Plugin]:
-    """The study's probes that a stage runs."""
+    """The study's probes that a stage runs, on the kind of device that it runs on."""
     found = {name: plugins.find("probes", name, study.plugin_folders) for name in study.probes}
-    return {name: probe for name, probe in found.items() if probe.literals["STAGE"] == stage}
+    return {
+        name: probe
+        for name, probe in found.items()
+        if probe.literals["STAGE"] == stage
+        and not (probe.literals["GPU_ONLY"] and study.device == "cpu")
+    }

@@ -7,6 +7,7 @@ from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
 
 PAIRED = True
+GPU_ONLY = True
 
 
 def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
