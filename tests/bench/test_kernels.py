@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,11 +10,13 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
 from bound_calls import bound, probed, written
 
 from assay.attention import contract
+from assay.bench.clocks import torch as torch_clock
 from assay.bench.probes import kernels
-from assay.bench.profile import binary, hlo, trace
+from assay.bench.profile import binary, device, hlo, occupancy, trace
 from assay.errors import BadInput
 
 MATH = "s = ((q @ k.mT) * scale).softmax(-1)\nreturn s @ v"
@@ -48,7 +51,7 @@ def test_a_trace_gives_kernels_copies_and_fills_in_order(tmp_path):
         event("forward_kernel", 120.0, 80.0, **MAIN),
         event("Memset (Device)", 100.0, 2.5, category="gpu_memset"),
     )))  # fmt: skip
-    found = trace.read(path)
+    found = trace.kernels_in(trace.content(path))
     assert [kernel.name for kernel in found] == ["Memset (Device)", "forward_kernel"]
     assert trace.busy_ms(found) == pytest.approx(0.0825)
     assert trace.span_ms(found) == pytest.approx(0.1)
@@ -56,6 +59,78 @@ def test_a_trace_gives_kernels_copies_and_fills_in_order(tmp_path):
     main = trace.longest(found)
     assert (main.registers, main.shared_bytes, main.occupancy) == (168, 98304, 0.12)
     assert (main.grid, main.block) == ((64, 1, 1), (256, 1, 1))
+
+
+def call_range(start, duration, name="a call"):
+    return {"ph": "X", "cat": "user_annotation", "name": name, "ts": start, "dur": duration}
+
+
+def test_kernels_are_told_apart_by_the_call_in_whose_time_they_begin():
+    """Two calls, each after a flush; neither the flushes nor another's range is part of one."""
+    found = trace.by_range(trace_of(
+        event("flush", 10.0, 80.0), call_range(100.0, 100.0), event("a", 110.0, 20.0),
+        event("b", 140.0, 50.0, stream=14), event("flush", 210.0, 80.0),
+        call_range(300.0, 50.0), event("a", 310.0, 20.0), call_range(0.0, 900.0, name="another"),
+        event("later", 400.0, 5.0),
+    ), "a call", count=2)  # fmt: skip
+    assert [[kernel.name for kernel in one] for one in found] == [["a", "b"], ["a"]]
+
+
+@pytest.mark.parametrize(
+    ("events", "count", "reason"),
+    [
+        ([call_range(100.0, 50.0)], 2, "has 1 of the 2 calls"),
+        ([call_range(100.0, 50.0), event("early", 90.0, 11.0)], 1, "early was at work when a call"),
+        ([call_range(100.0, 50.0), event("late", 140.0, 11.0)], 1, "late was at work when its"),
+    ],
+)
+def test_a_timeline_that_does_not_say_whose_a_kernel_is_is_unclear(events, count, reason):
+    with pytest.raises(trace.Unclear, match=reason):
+        trace.by_range(trace_of(*events), "a call", count=count)
+
+
+def test_calls_that_cannot_be_told_apart_are_unknown_with_a_reason(monkeypatch):
+    def unclear(*_, **__):
+        raise trace.Unclear("the profiler's timeline has 1 of the 2 calls")
+
+    monkeypatch.setattr(device, "profiled", unclear)
+    monkeypatch.setattr(torch_clock, "flusher", lambda device: None)
+    found = kernels._ran(replace(bound("eager", "b1_h1_s16_d16"), device="cuda:0"))
+    assert {m.metric for m in found} >= {"device_ms", "kernels", "kernel_registers"}
+    assert all(m.value is None and "1 of the 2 calls" in m.reason for m in found)
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(0.0, 5), (0.04, 3)])
+def test_each_call_is_a_range_of_one_profile(monkeypatch, seconds, calls):
+    """With torch's own timeline; on a CPU no kernel is in it. Long calls are fewer."""
+    done = []
+
+    def run():
+        done.append(1)
+        time.sleep(seconds)
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    found = device.profiled(run, calls=5)
+    assert found == [[]] * calls
+    assert len(done) == calls + 2
+
+
+def test_occupancy_is_estimated_where_the_profiler_says_zero():
+    """On an H200 a block of 8 warps with 255 registers each is alone; two blocks share the memory;
+    four blocks leave most of the 132 multiprocessors idle."""
+    hopper = occupancy.Multiprocessor(
+        count=132, threads=2048, warp=32, registers=65536, shared_bytes=233472
+    )
+    told = {"est. achieved occupancy %": 0, "grid": [999, 1, 1]}
+    alone = {"registers per thread": 255, "shared memory": 229376, "block": [256, 1, 1]}
+    main = kernel("forward_kernel", **told, **alone)
+    assert main.occupancy is None
+    assert occupancy.estimated(main, hopper) == 8 / 64
+    twice = alone | {"registers per thread": 64, "shared memory": 110 * 1024, "block": [128, 1, 1]}
+    assert occupancy.estimated(kernel("a", **told, **twice), hopper) == 2 * 4 / 64
+    few = told | alone | {"grid": [4, 1, 1]}
+    assert occupancy.estimated(kernel("a", **few), hopper) == pytest.approx(4 / 132 * 8 / 64)
+    assert occupancy.estimated(kernel("untold", **told), hopper) is None
 
 
 def test_work_on_two_streams_overlaps_and_is_told(tmp_path):

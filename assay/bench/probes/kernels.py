@@ -9,7 +9,7 @@ from statistics import median
 
 from assay import plugins
 from assay.bench.call import Call
-from assay.bench.profile import binary, trace
+from assay.bench.profile import binary, occupancy, trace
 from assay.bench.profile.operation import Operation, backend_problem, counted, in_words
 from assay.bench.profile.trace import Kernel
 from assay.bench.reading import Reading, instruments_of
@@ -17,7 +17,6 @@ from assay.host import Host
 from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
 
-GATE = True  # another kernel than the one declared is not timed
 CALLS = 5
 # Of the longest kernel: metric, unit, and whether the profiler tells it or the binary.
 _HARDWARE = (
@@ -26,6 +25,7 @@ _HARDWARE = (
     ("kernel_occupancy", "ratio", "occupancy"),
 )
 _BINARY = (("kernel_spills", "spills"), ("kernel_tensor_ops", "tensor_operations"))
+_ESTIMATE = "from its registers, shared memory, threads and blocks, and the device's"
 _UNTOLD = "the profiler does not tell it for this kernel"
 
 
@@ -42,9 +42,10 @@ def _ran(call: Call) -> list[Measurement]:
     from assay.bench.profile import device
 
     clocks = plugins.load(plugins.find("clocks", call.implementation.framework))
-    calls = device.profiled(
-        call, synchronize=call.synchronize, before=clocks.flusher(call.device), calls=CALLS
-    )
+    try:
+        calls = device.profiled(call, before=clocks.flusher(call.device), calls=CALLS)
+    except trace.Unclear as error:
+        return _unknown(str(error))
     if not all(calls):
         return _unknown("the profiler saw no kernel in at least one call")
     return on_device(call, calls)
@@ -65,7 +66,7 @@ def on_device(call: Call, calls: Sequence[Sequence[Kernel]]) -> list[Measurement
     main = trace.longest(calls[-1])
     if main is None:
         return [*found, *_facts_unknown("no kernel ran, only copies and fills")]
-    return found + _facts(main)
+    return found + _facts(main, call.device)
 
 
 def _on_cpu(call: Call) -> list[Measurement]:
@@ -118,14 +119,15 @@ def _timed(metric: str, samples: list[float], source: str) -> Measurement:
     )
 
 
-def _facts(main: Kernel) -> list[Measurement]:
+def _facts(main: Kernel, device: str) -> list[Measurement]:
     """Of the longest kernel: from the profiler, and from its binary where that can be read."""
     found = []
     for metric, unit, name in _HARDWARE:
-        value = getattr(main, name)
+        value, source = getattr(main, name), f"{main.name}; torch.profiler"
+        if value is None and name == "occupancy":
+            value, source = _occupancy(main, device), f"{main.name}; {_ESTIMATE}"
         reason = _UNTOLD if value is None else None
-        reading = Reading(value=value, source=f"{main.name}; torch.profiler", reason=reason)
-        found.append(reading.measurement(metric, unit))
+        found.append(Reading(value=value, source=source, reason=reason).measurement(metric, unit))
     compiled = binary.of(main)
     for metric, name in _BINARY:
         value = getattr(compiled, name)
@@ -133,6 +135,16 @@ def _facts(main: Kernel) -> list[Measurement]:
         reading = Reading(value=value, source=f"{main.name}; compiled binary", reason=reason)
         found.append(reading.measurement(metric, "count"))
     return found
+
+
+def _occupancy(main: Kernel, device: str) -> float | None:
+    """Where the profiler has no estimate."""
+    if device == "cpu":
+        return None
+    import torch
+
+    unit = occupancy.multiprocessor(torch.cuda.get_device_properties(device))
+    return None if unit is None else occupancy.estimated(main, unit)
 
 
 def _facts_unknown(reason: str) -> list[Measurement]:

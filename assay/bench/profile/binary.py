@@ -45,9 +45,10 @@ def _compiled() -> list[Any]:
     compiler = sys.modules.get("triton.compiler.compiler")
     if compiler is None:
         return []
-    # By type: isinstance would ask an object for its class, which some stand-ins refuse to tell.
+    # An object refers to its class, and to ask who does is several times as fast as to look at
+    # each. By type: isinstance would ask an object for its class, which some refuse to tell.
     kind = compiler.CompiledKernel
-    return [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    return [each for each in gc.get_referrers(kind) if type(each) is kind]
 
 
 def _fits(compiled: Any, kernel: Kernel) -> bool:

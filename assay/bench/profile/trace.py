@@ -5,6 +5,7 @@ Triton's too. A device event is a complete event ("ph": "X") in one of three cat
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from assay.bench.profile.operation import Operation
 
 KERNEL = "kernel"
 _CATEGORIES = (KERNEL, "gpu_memcpy", "gpu_memset")
+_RANGE = "user_annotation"  # of the host; the device's own is stretched to the kernels in it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,24 +37,61 @@ class Kernel(Operation):
         return self.start_us + self.duration_us
 
 
-def read(path: Path) -> list[Kernel]:
-    """Device events of a trace file in the order of their start."""
-    return kernels_in(json.loads(path.read_text(encoding="utf-8")))
+class Unclear(Exception):
+    """A timeline does not say which device events are of which call."""
+
+
+def content(path: Path) -> dict[str, Any]:
+    """What a trace file holds."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def by_range(trace: dict[str, Any], name: str, *, count: int) -> list[list[Kernel]]:
+    """The device events that begin within each of `count` ranges of the host called `name`.
+
+    What begins outside of them is left out. Raises Unclear where ranges are missing, or where an
+    event is at work across an edge, at which the device was to be idle.
+    """
+    edges = sorted(
+        (float(event["ts"]), float(event["ts"]) + float(event["dur"]))
+        for event in trace["traceEvents"]
+        if _complete(event) and event["cat"] == _RANGE and event["name"] == name
+    )
+    if len(edges) != count:
+        raise Unclear(f"the profiler's timeline has {len(edges)} of the {count} calls")
+    starts = [start for start, _ in edges]
+    found: list[list[Kernel]] = [[] for _ in edges]
+    for kernel in kernels_in(trace):
+        after = bisect_right(starts, kernel.start_us)
+        if after < count and kernel.end_us > starts[after]:
+            raise Unclear(f"{kernel.name} was at work when a call began")
+        if after == 0 or kernel.start_us >= edges[after - 1][1]:
+            continue
+        if kernel.end_us > edges[after - 1][1]:
+            raise Unclear(f"{kernel.name} was at work when its call had ended")
+        found[after - 1].append(kernel)
+    return found
+
+
+def _complete(event: dict[str, Any]) -> bool:
+    return event.get("ph") == "X" and "cat" in event
 
 
 def kernels_in(trace: dict[str, Any]) -> list[Kernel]:
-    """As `read`, from the file's content."""
+    """All device events in the order of their start."""
     found = [
         _kernel(event)
         for event in trace["traceEvents"]
-        if event.get("ph") == "X" and event.get("cat") in _CATEGORIES
+        if _complete(event) and event["cat"] in _CATEGORIES
     ]
     return sorted(found, key=lambda kernel: kernel.start_us)
 
 
 def _kernel(event: dict[str, Any]) -> Kernel:
     told = event.get("args", {})
-    occupancy = told.get("est. achieved occupancy %")
+    # A kernel that ran held some warps: 0 stands for less than half a percent, and for all kernels
+    # with more than 48 KiB of shared memory, which the profiler's estimate takes for impossible.
+    occupancy = told.get("est. achieved occupancy %") or None
     return Kernel(
         name=event["name"],
         category=event["cat"],
