@@ -9,9 +9,11 @@ import torch
 from torch.nn.attention import SDPBackend
 
 from assay.attention import footprint
+from assay.attention.sequence._flash_splits import splits
 from assay.attention.sequence._sdpa import attend, refusal
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.work import query_bytes
 
 FRAMEWORK = "torch"
 DETERMINISTIC_BACKWARD = False
@@ -36,17 +38,36 @@ def supports(spec: WorkloadSpec, host: Host) -> str | None:
 
 
 def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
-    """Bytes above the inputs. On a GPU the backward adds up dq in float32, with rows and head
-    dimensions rounded up, and dk and dv for each query head (mha_bwd in torch's flash_api.cpp);
-    on a CPU what its threads need is not among the parts."""
-    more: dict[str, int] = {}
-    if training and device != "cpu":
-        rows = spec.batch * spec.heads * (-(-spec.query_length // 128) * 128)
-        dim = -(-spec.head_dim // 32) * 32 if spec.head_dim <= 192 else 256
-        more = {
-            "wide_dq": footprint.FLOAT * rows * dim,
-            "delta": footprint.FLOAT * rows,
-        }
-        repeated = 2 * footprint.repeated(spec)
-        more |= {"dk_and_dv_of_each_head": repeated} if repeated else {}
-    return footprint.tiled(spec, training=training, **more)
+    """Bytes above the inputs. With few queries a GPU works on parts of the keys, each with an
+    output. Its backward turns out and dO to [B, M, H, D], adds up dq in float32 with rows and head
+    dimensions rounded up, and dk and dv for each query head (torch's flash_api.cpp). On a CPU what
+    its threads need is not among the parts."""
+    held = footprint.tiled(spec, training=False)
+    if device == "cpu":
+        return footprint.tiled(spec, training=training)
+    dim = -(-spec.head_dim // 32) * 32 if spec.head_dim <= 192 else 256
+    forward = held | _parts(spec, dim=dim, device=device)
+    if not training:
+        return forward
+    rows = spec.batch * spec.heads * (-(-spec.query_length // 128) * 128)
+    turned = query_bytes(spec) if min(spec.heads, spec.query_length) > 1 else 0
+    backward = footprint.tiled(
+        spec,
+        training=True,
+        turned_out=0 if spec.layout == "transposed" else turned,
+        turned_grad_out=turned,
+        wide_dq=footprint.FLOAT * rows * dim,
+        delta=footprint.FLOAT * rows,
+        dk_and_dv_of_each_head=2 * footprint.repeated(spec),
+    )
+    return footprint.largest(forward, backward)
+
+
+def _parts(spec: WorkloadSpec, *, dim: int, device: str) -> dict[str, int]:
+    """What each part of the keys gives, where they are divided."""
+    if device != "cuda" or not torch.cuda.is_available():
+        return {}
+    here = torch.cuda.get_device_properties(torch.cuda.current_device())
+    parts = splits(spec, multiprocessors=here.multi_processor_count)
+    lse = parts * footprint.row_floats(spec)
+    return {"out_of_parts": lse * dim, "lse_of_parts": lse} if parts > 1 else {}
