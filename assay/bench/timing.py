@@ -54,13 +54,22 @@ class Timer:
             self._looked = True
         return elapsed_ms
 
-    def measurement(self, metric: str, elapsed_ms: float) -> Measurement:
-        """One sample."""
-        return Measurement(
-            metric=metric,
-            value=elapsed_ms,
-            unit="ms",
-            samples=[elapsed_ms],
-            level="kernel",
-            source=f"{self._clock.source}; {self._flushed}",
-        )
+    def measurements(self, metric: str, elapsed_ms: float) -> list[Measurement]:
+        """One sample, and one of what the host took to launch it, where that is told apart."""
+        source = f"{self._clock.source}; {self._flushed}"
+        found = [_sample(metric, elapsed_ms, source)]
+        if self._clock.launch_ms is not None:
+            told = "host clock around the call, which returns before the device is done"
+            found.append(_sample(f"{metric}.launch", self._clock.launch_ms, told))
+        return found
+
+
+def _sample(metric: str, elapsed_ms: float, source: str) -> Measurement:
+    return Measurement(
+        metric=metric,
+        value=elapsed_ms,
+        unit="ms",
+        samples=[elapsed_ms],
+        level="kernel",
+        source=source,
+    )
