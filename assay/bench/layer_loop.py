@@ -129,7 +129,7 @@ def _timed(
     host: Host,
 ) -> Iterator[Begin | Measurement]:
     """Interleaved rounds."""
-    plan = rounds.Plan(warmup=request.warmup, rounds=request.rounds)
+    plan = rounds.Plan(warmup=request.warmup, rounds=request.rounds, budget_s=request.budget_s)
     workload = next(iter(calls.values())).workload
     for item in rounds.interleaved(probe, calls, workload, host, plan, answers):
         if isinstance(item, str):

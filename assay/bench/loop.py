@@ -5,6 +5,7 @@ once for each implementation. What one implementation does wrong is its own outc
 go on.
 """
 
+import math
 import sys
 import time
 import traceback
@@ -16,12 +17,14 @@ from types import ModuleType
 import msgspec
 
 from assay import plugins
+from assay.attention import contract
 from assay.bench import rounds
 from assay.bench.answers import Answers, WrongAnswer
 from assay.bench.audit import Audit
 from assay.bench.call import Call, Placed, Unsupported, bind
+from assay.bench.gates import Gates
 from assay.errors import BadInput
-from assay.host import Host
+from assay.host import Host, inspect
 from assay.records.schema import Measurement, Status
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.synthetic import Workload, identity, make
@@ -45,14 +48,13 @@ class Request:
     device: str
     warmup: int
     rounds: int
+    budget_s: float = math.inf  # for the rounds of one subject and probe
     folders: Sequence[Path] = ()
 
 
 def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
-    """Measurements of each subject as they are complete.
-
-    Gates come first, and who fails one is not measured further; then what is timed; then the rest.
-    """
+    """Measurements of each subject as they are complete: first what others need to hold, then what
+    is timed, then the rest."""
     try:
         probes = {
             name: plugins.load(plugins.find("probes", name, request.folders))
@@ -73,24 +75,18 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
             yield _outcome(subject, request, error, "load")
         except Exception as error:
             yield _outcome(subject, request, error)
-    audit = Audit()
-    for name in sorted(probes, key=lambda name: _turn(probes[name])):
-        probe = probes[name]
-        measured = _paired if _says_so(probe, "PAIRED") else _one_by_one
-        for item in measured(name, probe, calls, workload, request, host):
-            yield audit.believed(item) if isinstance(item, Measurement) else item
-            failed = isinstance(item, Measurement) and item.status == "failed"
-            if failed and _says_so(probe, "GATE"):
-                calls.pop(item.subject, None)
-
-
-def _turn(probe: ModuleType) -> int:
-    """When a probe has its turn."""
-    return 0 if _says_so(probe, "GATE") else 1 if _says_so(probe, "PAIRED") else 2
-
-
-def _says_so(probe: ModuleType, word: str) -> bool:
-    return bool(getattr(probe, word, False))
+    audit, gates = Audit(), Gates(probes)
+    for name in gates.in_order():
+        probe, allowed = probes[name], dict(calls)
+        for subject, refusal in gates.refusals(name, calls).items():
+            del allowed[subject]
+            yield _of(subject, workload, refusal)
+        measured = _paired if getattr(probe, "PAIRED", False) else _one_by_one
+        for item in measured(name, probe, allowed, workload, request, host):
+            if isinstance(item, Measurement):
+                item = audit.believed(item)
+                gates.saw(name, item)
+            yield item
 
 
 def _prepared(
@@ -139,7 +135,7 @@ def _paired(
 ) -> Iterator[Begin | Measurement]:
     """Interleaved rounds, and after them a look at the inputs that all were given."""
     before = {subject: rounds.checksums(call) for subject, call in calls.items()}
-    plan = rounds.Plan(warmup=request.warmup, rounds=request.rounds)
+    plan = rounds.Plan(warmup=request.warmup, rounds=request.rounds, budget_s=request.budget_s)
     found: list[Measurement] = []
     for item in rounds.interleaved(probe, calls, workload, host, plan, Answers.of(workload)):
         if isinstance(item, str):
@@ -171,7 +167,19 @@ def _outcome(
         metric=metric or "+".join(request.probes),
         workload=request.workload,
     )
-    return msgspec.structs.replace(found, alone=len(request.subjects) == 1)
+    certain = found.status == "oom" and cannot_fit(subject, request)
+    return msgspec.structs.replace(found, alone=certain or len(request.subjects) == 1)
+
+
+def cannot_fit(subject: str, request: Request) -> bool:
+    """Whether by its own formula an implementation needs more than its device has."""
+    implementation = contract.load(subject, request.folders)
+    device = next((d for d in inspect().devices if d.label == request.device), None)
+    if implementation.memory is None or device is None or not device.memory_bytes:
+        return False
+    kind = "cpu" if device.kind == "cpu" else "cuda"
+    parts = implementation.memory(request.workload, training=False, device=kind)
+    return sum(parts.values()) > device.memory_bytes
 
 
 def outcome_of(

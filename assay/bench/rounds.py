@@ -5,6 +5,7 @@ of two that nobody knows beforehand (assay/bench/answers.py). No sample is left 
 """
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
@@ -24,6 +25,7 @@ STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3
 _MOST_WARMUP_MS = 2000.0  # after which what is still not stable is measured as it is
 _SHORTEST_WARMUP = 2  # calls: the first may compile
+_FEWEST = 6  # rounds; with fewer, two cannot be compared
 
 # What a probe says of one call, and what to do when a subject fails.
 Measure = Callable[[Call], list[Measurement]]
@@ -35,10 +37,12 @@ class InputsChanged(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How many calls are made before, at least, and how many are timed."""
+    """How many calls are made before, at least, and how many are timed. After _FEWEST rounds, who
+    has taken more than `budget_s` sits the others out: the rounds it has are the first ones."""
 
     warmup: int
     rounds: int
+    budget_s: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,16 +82,21 @@ def interleaved(
     device = next(iter(calls.values())).device if calls else ""
     telemetry = Telemetry(host, device)
     samples: dict[str, list[list[Measurement]]] = {name: [] for name in running}
+    spent_s = dict.fromkeys(running, 0.0)
     for number in range(plan.rounds):
         factor, scaled = generator.choice(FACTORS), {}
         for name in list(running) if number % 2 == 0 else list(reversed(running)):
+            if number >= _FEWEST and spent_s[name] > plan.budget_s:
+                continue
             yield name
+            begun = time.perf_counter()
             try:
                 with clocks_of(running[name]).annotated(f"{name} round {number}", device):
                     samples[name].append(measure(turned(running[name], factor, scaled)))
             except Exception as error:
                 del running[name]
                 yield Failed(subject=name, error=error)
+            spent_s[name] += time.perf_counter() - begun
         telemetry.read()
     for name in running:
         for measurement in gathered(samples[name]):

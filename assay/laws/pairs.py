@@ -1,7 +1,8 @@
 """Per-round ratios of two subjects that were measured side by side, and their interval.
 
 Rounds of one cell are interleaved, so a disturbance hits both and falls out of the ratio. Only
-records of one cell with equally many rounds are paired, never one that ran alone.
+records of one cell are paired, never one that ran alone. Where one sat some rounds out, because it
+took long, the two are compared over the rounds that both have, which are the first.
 """
 
 from collections.abc import Sequence
@@ -39,17 +40,13 @@ def why_unpaired(record: Record, peer: Record) -> str | None:
             return f"{one.subject} has a sample of zero, by which nothing can be divided"
     if place_of(record) != place_of(peer):
         return f"{record.subject} and {peer.subject} were measured in different cells"
-    if len(record.samples) != len(peer.samples):
-        return (
-            f"{record.subject} has {len(record.samples)} rounds, "
-            f"{peer.subject} has {len(peer.samples)}"
-        )
     return None
 
 
 def log_ratios(record: Record, peer: Record) -> np.ndarray:
     """Of a pair, the logarithm of record / peer in each round; negative is faster."""
-    return np.log(np.array(record.samples) / np.array(peer.samples))
+    both = min(len(record.samples), len(peer.samples))
+    return np.log(np.array(record.samples[:both]) / np.array(peer.samples[:both]))
 
 
 def resampled_medians(rounds: Sequence[np.ndarray]) -> np.ndarray:

@@ -49,7 +49,8 @@ def ratio(record: Record, peer: Record) -> Ratio:
     refusal = _why_not(record, peer)
     if refusal:
         return Ratio(**names, reason=refusal)
-    ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=True)]
+    # Who took long sat the last rounds out; the first are those that both have.
+    ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=False)]
     middle, rounds = median(ratios), len(ratios)
     if rounds < FEWEST_ROUNDS:
         few = f"{rounds} round{'s' if rounds > 1 else ''}"
@@ -113,11 +114,9 @@ def _why_not(record: Record, peer: Record) -> str:
     apart = [each.subject for each in (record, peer) if each.alone]
     if apart:
         return f"not paired: {' and '.join(apart)} ran alone, after a crash in this cell"
-    if not record.samples or len(record.samples) != len(peer.samples):
-        return (
-            f"not paired: {record.subject} has {len(record.samples)} rounds, "
-            f"{peer.subject} has {len(peer.samples)}"
-        )
+    without = [each.subject for each in (record, peer) if not each.samples]
+    if without:
+        return f"not paired: {' and '.join(without)} has no samples"
     if not all(peer.samples):
         return f"{peer.subject} has a sample of zero, by which nothing can be divided"
     return ""

@@ -1,6 +1,8 @@
 """The workloads and measuring cells that a study's settings ask for."""
 
+from collections.abc import Mapping
 from itertools import product
+from typing import Any
 
 from assay import plugins
 from assay.errors import BadInput
@@ -41,13 +43,9 @@ def workloads(study: Study) -> list[WorkloadSpec]:
 
 
 def cells(study: Study, stage: str) -> list[Cell]:
-    """A cell for each workload, with all implementations side by side and a stage's probes, but
-    for those of the check that take only cases of their own."""
-    probes = probes_of(study, stage)
-    names = tuple(
-        name for name, p in probes.items() if stage != "check" or p.literals["EVERY_WORKLOAD"]
-    )
-    timed = any(probes[name].literals["PAIRED"] for name in names)
+    """A cell for each workload, with all implementations side by side and a stage's probes."""
+    names = _names(study, stage)
+    timed = any(literals(study, name)["PAIRED"] for name in names)
     return [
         Cell(
             name=workload.name,
@@ -55,11 +53,37 @@ def cells(study: Study, stage: str) -> list[Cell]:
             probes=names,
             workload=workload,
             device=study.device,
-            options={"rounds": study.rounds, "warmup": study.warmup} if timed else {},
+            options=sampling(study) if timed else {},
             plugin_folders=study.plugin_folders,
         )
         for workload in (workloads(study) if names else ())
     ]
+
+
+def sampling(study: Study) -> dict[str, int]:
+    """How a cell takes its samples."""
+    return {
+        "rounds": study.rounds,
+        "warmup": study.warmup,
+        "budget_s": study.rounds_budget_s,
+    }
+
+
+def _names(study: Study, stage: str) -> tuple[str, ...]:
+    """The probes of a stage and, of another stage that the study has not, those that they need;
+    of the check's, those that take any workload."""
+    found = list(probes_of(study, stage))
+    if stage == "check":
+        return tuple(name for name in found if literals(study, name)["EVERY_WORKLOAD"])
+    needed = [need for name in found for need in literals(study, name)["NEEDS"]]
+    elsewhere = set(study.stages) - {stage}
+    gates = [need for need in needed if literals(study, need)["STAGE"] not in elsewhere]
+    return tuple(dict.fromkeys([*gates, *found]))
+
+
+def literals(study: Study, probe: str) -> Mapping[str, Any]:
+    """What a probe's file says of it."""
+    return plugins.find("probes", probe, study.plugin_folders).literals
 
 
 def probes_of(study: Study, stage: str) -> dict[str, plugins.Plugin]:

@@ -23,8 +23,7 @@ def run_probes(cell: Cell) -> Iterator[loop.Begin | Measurement]:
         workload=cell.workload,
         subjects=cell.subjects,
         device=cell.device,
-        warmup=cell.options.get("warmup", 0),
-        rounds=cell.options.get("rounds", 0),
+        **{"rounds": 0, "warmup": 0, **cell.options},
         folders=cell.plugin_folders,
     )
     yield from loop.run(request, host.inspect())

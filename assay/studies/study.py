@@ -71,6 +71,7 @@ class Study:
     suite_budget_s: int = _read(int)
     suite_quick: bool = _read(lambda text: text == "y")
     rounds: int = _read(int)
+    rounds_budget_s: int = _read(int)
     warmup: int = _read(int)
     noise_comparisons: int = _read(int)
     noise_processes: int = _read(int)

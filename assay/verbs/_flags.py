@@ -43,7 +43,7 @@ Json = Annotated[bool, typer.Option("--json", help="Records as JSON lines instea
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 RESULTS = Path("results")
-QUICK = ("ROUNDS=5", "WARMUP=2", "LENGTHS=64,113/255", "SUITE_QUICK=y")
+QUICK = ("ROUNDS=10", "WARMUP=2", "LENGTHS=64,113/255", "SUITE_QUICK=y")
 
 
 def load_study(

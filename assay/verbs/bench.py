@@ -12,6 +12,7 @@ from assay.verbs._running import finish
 if TYPE_CHECKING:
     from assay.records.schema import Record
 
+QUICK = "eager,sdpa,flash2_torch"  # what a quick bench compares where nothing is named
 EXAMPLE = "Example: assay bench my_attention.py --vs sdpa --workload b1_h8_s1024_d64"
 
 
@@ -63,9 +64,12 @@ def bench(
         seed=seed,
         quick=quick,
     )
+    if quick and not (names or impl or config or against):
+        settings = [f"IMPLEMENTATIONS={QUICK}", *settings]
     settings += [f"NOISE_COMPARISONS={comparisons}"] if comparisons else []
     earlier = _regression.Earlier.read(against) if against else None
-    stages = ["suite", "check", "bench"]
+    # Each implementation is checked on the very workload before it is timed; quick, that is all.
+    stages = ["host", "bench"] if quick else ["host", "suite", "bench"]
     if itself:
         stages = ["check", "noise"]
     elif earlier:

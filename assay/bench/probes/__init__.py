@@ -2,14 +2,14 @@
 
 STAGE is the stage that runs a probe. A PAIRED probe gives one sample per call and is called for
 all implementations of a cell in interleaved rounds (it times with `call.timer`); another is called
-once. Who fails a GATE is not measured further in that cell; GPU_ONLY is not run on a CPU. A probe
-of correctness has also `cases(plan)`, the workloads it wants to be called on; one that says
+once. NEEDS names probes that must have passed before it; GPU_ONLY is not run on a CPU. A probe of
+correctness has also `cases(plan)`, the workloads it wants to be called on; one that says
 EVERY_WORKLOAD is called on a study's own workloads too.
 """
 
 CONTRACT = ("measure",)
 STAGE = "bench"
 PAIRED = False
-GATE = False
+NEEDS = ()
 GPU_ONLY = False
 EVERY_WORKLOAD = False

@@ -6,6 +6,7 @@ from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
 
 PAIRED = True
+NEEDS = ("accuracy", "gradients", "kernels")
 
 
 def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
@@ -14,4 +15,4 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     pull_back = call.framework.pullback(call.apply, call.inputs, call.state)
     gives = ("dq", "dk", "dv")
     elapsed_ms = call.timer.time(lambda: pull_back(call.grad_out), gives=gives)
-    return [call.timer.measurement("backward_ms", elapsed_ms)]
+    return call.timer.measurements("backward_ms", elapsed_ms)

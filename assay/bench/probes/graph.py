@@ -7,6 +7,7 @@ from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
 
 PAIRED = True
+NEEDS = ("accuracy", "kernels")
 GPU_ONLY = True
 
 
@@ -15,4 +16,4 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     replay = clocks_of(call).captured(call.apply, call.inputs, call.state)
     if replay is None:
         raise Unsupported(f"{call.implementation.framework} on {call.device} has no CUDA graphs")
-    return [call.timer.measurement("graph_ms", call.timer.time(replay, gives=("out",)))]
+    return call.timer.measurements("graph_ms", call.timer.time(replay, gives=("out",)))

@@ -6,8 +6,9 @@ from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
 
 PAIRED = True
+NEEDS = ("accuracy", "kernels")
 
 
 def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     """One sample in milliseconds."""
-    return [call.timer.measurement("latency_ms", call.timer.time(call, gives=("out",)))]
+    return call.timer.measurements("latency_ms", call.timer.time(call, gives=("out",)))

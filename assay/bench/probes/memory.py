@@ -1,6 +1,8 @@
 """Memory above the inputs: the peak of forward and of both passes by tensor, and what is saved."""
 
+from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from assay.bench.call import Call
 from assay.bench.memory import isolated, model
@@ -11,6 +13,7 @@ from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
 
 _NO_BACKWARD = "it has no backward pass here"
+Read = TypeVar("Read", bound=Reading)
 
 
 def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
@@ -28,11 +31,9 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
             call.implementation, workload.spec, training=both, device=call.device
         )
         found += model.broken_down(metric, peak, explained)
-    saved = Reading(value=None, reason=_NO_BACKWARD)
-    if call.has_backward:
-        saved = instruments_of(call).saved_bytes(call.apply, call.inputs, call.options)
-    found.append(saved.measurement("saved_bytes", "B"))
-    return found + _reserved(training or forward, "both passes" if training else "forward")
+    found.append(_saved(call).measurement("saved_bytes", "B"))
+    both = training is not None and training.reserved_bytes is not None
+    return found + _reserved(training if both else forward, "both passes" if both else "forward")
 
 
 def _peaks(call: Call) -> tuple[Peak, Peak | None]:
@@ -41,7 +42,29 @@ def _peaks(call: Call) -> tuple[Peak, Peak | None]:
     forward = peak()
     if forward is None:
         return isolated.peaks(call)
-    return forward, peak(grad_out=call.grad_out) if call.has_backward else None
+    if not call.has_backward:
+        return forward, None
+    return forward, _unless_short(call, partial(peak, grad_out=call.grad_out), Peak)
+
+
+def _saved(call: Call) -> Reading:
+    if not call.has_backward:
+        return Reading(value=None, reason=_NO_BACKWARD)
+    saved = partial(instruments_of(call).saved_bytes, call.apply, call.inputs, call.options)
+    return _unless_short(call, saved, Reading)
+
+
+def _unless_short(call: Call, read: Callable[[], Read], kind: type[Read]) -> Read:
+    """What `read` gives; where memory runs out in it, what was read before is still good."""
+    try:
+        return read()
+    except Exception as error:
+        if not (isinstance(error, MemoryError) or call.framework.out_of_memory(error)):
+            raise
+        reason = f"{type(error).__name__}: {error}"
+    # Here the error is gone, and with it the tensors that its frames held.
+    call.framework.empty_cache(call.device)
+    return kind(value=None, reason=reason, status="oom")
 
 
 def _reserved(peak: Peak, passes: str) -> list[Measurement]:

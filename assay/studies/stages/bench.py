@@ -9,7 +9,8 @@ from assay.studies.cell import Cell, implementations
 from assay.studies.probing import run_probes
 from assay.studies.study import Study
 
-AFTER = ("suite", "check")
+AFTER = ("host", "suite", "check")
+CHECK = "accuracy"
 
 
 def cells(study: Study) -> list[Cell]:
@@ -38,6 +39,8 @@ def _unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None
     )
     if broken:
         return f"not timed: it fails {broken.metric}: {broken.reason}"
+    if CHECK in cell.probes:
+        return None  # it is checked in the cell itself, before it is timed
     verdicts = [
         record
         for record in earlier
@@ -50,7 +53,7 @@ def _unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None
     if wrong:
         return f"not timed: its check is {wrong.status}: {wrong.reason}"
     if not verdicts:
-        return "not timed: no check of it on this workload; add check to STAGES, accuracy to PROBES"
+        return f"not timed: no check of it on this workload; add {CHECK} to PROBES"
     return None
 
 

@@ -30,7 +30,7 @@ def cells(study: Study) -> list[Cell]:
             probes=layer_loop.PROBES,
             workload=workload,
             device=study.device,
-            options={"rounds": study.rounds, "warmup": study.warmup},
+            options=grid.sampling(study),
             plugin_folders=folders,
             kind=layer.KIND,
         )
@@ -54,8 +54,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         workload=cell.workload,
         subjects=cell.subjects,
         device=cell.device,
-        warmup=cell.options["warmup"],
-        rounds=cell.options["rounds"],
+        **cell.options,
         folders=cell.plugin_folders,
     )
     yield from layer_loop.run(request, host.inspect())
