@@ -26,6 +26,11 @@ def place_of(record: Record) -> Place:
     return record.run, record.host, record.stage, record.cell, record.fingerprint
 
 
+def clock_of(record: Record) -> str:
+    """What took a record's samples: the first part of its source."""
+    return (record.source or "").partition(";")[0]
+
+
 def why_unpaired(record: Record, peer: Record) -> str | None:
     """Why two records of one metric are no pair; None where they are one."""
     for one in (record, peer):
@@ -40,7 +45,18 @@ def why_unpaired(record: Record, peer: Record) -> str | None:
             return f"{one.subject} has a sample of zero, by which nothing can be divided"
     if place_of(record) != place_of(peer):
         return f"{record.subject} and {peer.subject} were measured in different cells"
-    return None
+    return other_clock(record, peer)
+
+
+def other_clock(record: Record, peer: Record) -> str | None:
+    """Why two times may not be divided though they were taken side by side; None where they may."""
+    ours, theirs = clock_of(record), clock_of(peer)
+    if ours == theirs:
+        return None
+    return (
+        f"{record.subject} was timed by another clock ({ours}) than {peer.subject} ({theirs}); "
+        "compare their device_ms, which one profiler took"
+    )
 
 
 def log_ratios(record: Record, peer: Record) -> np.ndarray:

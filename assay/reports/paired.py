@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from assay.laws.pairs import other_clock
 from assay.records.schema import Record
 from assay.reports.baseline import baseline
 from assay.reports.numerals import DASH, number
@@ -117,6 +118,8 @@ def _why_not(record: Record, peer: Record) -> str:
     without = [each.subject for each in (record, peer) if not each.samples]
     if without:
         return f"not paired: {' and '.join(without)} has no samples"
+    if other := other_clock(record, peer):
+        return f"not paired: {other}"
     if not all(peer.samples):
         return f"{peer.subject} has a sample of zero, by which nothing can be divided"
     return ""
