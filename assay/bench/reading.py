@@ -5,16 +5,20 @@ from types import ModuleType
 
 from assay import plugins
 from assay.bench.call import Call
-from assay.records.schema import Measurement
+from assay.records.schema import Measurement, Status
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """`value` is None where `reason` says why; `source` names the instrument."""
+    """`value` is None where `reason` says why; `source` names the instrument.
+
+    `status` is "oom" where the memory for it ran out.
+    """
 
     value: float | None
     source: str | None = None
     reason: str | None = None
+    status: Status = "ok"
 
     def measurement(self, metric: str, unit: str) -> Measurement:
         """As a record of the call that it was read from."""
@@ -23,6 +27,7 @@ class Reading:
             value=self.value,
             unit=unit,
             reason=self.reason,
+            status=self.status,
             source=self.source,
             level="kernel",
         )

@@ -31,13 +31,17 @@ _PROC = Path("/proc/self")
 
 SOURCE = (
     "an isolated process: VmHWM of one call, reset through /proc/self/clear_refs, minus VmRSS "
-    "before, after one unmeasured call; the kernel counts pages (4 KiB) to within some hundred "
-    "KiB, malloc keeps blocks below 64 KiB, and memory never written does not count"
+    "before, after one unmeasured call; the kernel counts pages (4 KiB) to within 128 KiB or more "
+    "for each CPU at work, malloc keeps blocks below 64 KiB, and memory never written does not "
+    "count"
 )
 
 
 def peaks(call: Call) -> tuple[Peak, Peak | None]:
-    """Of the forward pass, and of forward and backward where there is one; raises MemoryError."""
+    """Of the forward pass, and of forward and backward where there is one.
+
+    Raises MemoryError where not even the forward pass has enough.
+    """
     if call.implementation.path is None:
         unknown = Peak(value=None, reason="it was not loaded from a file another process can load")
         return unknown, unknown if call.has_backward else None
@@ -52,32 +56,38 @@ def peaks(call: Call) -> tuple[Peak, Peak | None]:
 
 
 def _peak_from(told: dict[str, Any], direction: str) -> Peak:
-    if told.get("out_of_memory"):
-        raise MemoryError(f"in a process of its own: {told['error']}")
-    if "error" in told:
+    if direction in told:
+        return Peak(value=told[direction], source=SOURCE)
+    if not told.get("out_of_memory"):
         return Peak(value=None, reason=f"the isolated process: {told['error']}")
-    return Peak(value=told[direction], source=SOURCE)
+    reason = f"in a process of its own: {told['error']}"
+    if direction == "forward":
+        raise MemoryError(reason)
+    return Peak(value=None, reason=reason, status="oom")
 
 
 def _told(command: list[str]) -> dict[str, Any]:
     """What the process says; it stays in our process group, so that it ends when we are ended."""
-    most = _AVAILABLE_SHARE * _available_bytes()
+    most, ended = _AVAILABLE_SHARE * _available_bytes(), {}
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         while process.poll() is None:
             if _status_bytes(Path(f"/proc/{process.pid}"), "VmRSS") > most:
-                return {"out_of_memory": True, "error": f"it held more than {most / 2**30:.1f} GiB"}
+                held = f"it held more than {most / 2**30:.1f} GiB"
+                ended = {"out_of_memory": True, "error": held}
+                break
             time.sleep(_POLL_S)
     finally:
         process.kill()
         output, _ = process.communicate()
-    if not output:
-        return {"error": f"it ended with code {process.returncode} and said nothing"}
-    return json.loads(output)
+    told = {"error": f"it ended with code {process.returncode} and said nothing more"}
+    for line in output.splitlines():
+        told |= json.loads(line)
+    return told | ended
 
 
 def main(request: str) -> None:
-    """Say the peaks; whatever else is printed goes to stderr."""
+    """Say each peak when it is known, a line each; whatever else is printed goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     asked = json.loads(request)
@@ -86,14 +96,14 @@ def main(request: str) -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
     workload = make(WorkloadSpec(**asked["spec"]))
     call = bind(asked["name"], workload, host=host.inspect(), device=asked["device"])
+    passes = {"forward": call} | ({"training": call.gradients} if call.has_backward else {})
     try:
-        told = {"forward": resident_peak(call, libc)}
-        if call.has_backward:
-            told["training"] = resident_peak(call.gradients, libc)
+        for direction, run in passes.items():
+            print(json.dumps({direction: resident_peak(run, libc)}), file=answers)
     except Exception as error:
         short = isinstance(error, MemoryError) or call.framework.out_of_memory(error)
         told = {"error": f"{type(error).__name__}: {error}", "out_of_memory": short}
-    print(json.dumps(told), file=answers)
+        print(json.dumps(told), file=answers)
 
 
 def resident_peak(run: Callable[[], Any], libc: ctypes.CDLL) -> int:
