@@ -28,6 +28,8 @@ class Reading:
             unit=unit,
             reason=self.reason,
             status=self.status,
+            # Else the subject would be tried again, for all that was read of it before.
+            alone=self.status == "oom",
             source=self.source,
             level="kernel",
         )

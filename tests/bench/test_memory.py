@@ -166,6 +166,7 @@ def test_what_was_read_before_memory_ran_out_is_kept(monkeypatch):
     training, rest = found["training_peak_bytes"], found["training_peak_bytes.unexplained"]
     assert training.status == "oom" and "9 GiB" in training.reason
     assert rest.value is None and "9 GiB" in rest.reason
+    assert training.alone  # an outcome that is not is tried again, and what was read twice over
     assert found["saved_bytes"].status == "oom" and "3 GiB" in found["saved_bytes"].reason
     assert found["reserved_peak_bytes"].value == 9
     assert "of forward," in found["reserved_peak_bytes"].source
