@@ -85,6 +85,6 @@ def _compiles(run: Callable[[], Any]) -> bool:
         return False
     with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as watched:
         run()
-    # As they were recorded: torch's own list of events takes seconds for some thousand of them.
+    # As they were recorded: to make torch's own list of events takes longer than the call.
     names = {event.name() for event in watched.profiler.kineto_results.events()}
     return any("Dynamo" in name or "Compiled" in name for name in names)
