@@ -82,11 +82,13 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
             del allowed[subject]
             yield _of(subject, workload, refusal)
         measured = _paired if getattr(probe, "PAIRED", False) else _one_by_one
+        begun = time.monotonic()
         for item in measured(name, probe, allowed, workload, request, host):
             if isinstance(item, Measurement):
                 item = audit.believed(item)
                 gates.saw(name, item)
             yield item
+        print(f"{name}: {time.monotonic() - begun:.1f} s for {len(allowed)} subjects")
 
 
 def _prepared(
@@ -118,11 +120,13 @@ def _one_by_one(
 ) -> Iterator[Begin | Measurement]:
     for subject, call in list(calls.items()):
         yield Begin(subject)
+        begun = time.monotonic()
         try:
             for measurement in rounds.measured(probe.measure(call, workload, host)):
                 yield _of(subject, workload, measurement)
         except Exception as error:
             yield _outcome(subject, request, error, name)
+        print(f"  {name} of {subject}: {time.monotonic() - begun:.1f} s")
 
 
 def _paired(

@@ -49,8 +49,9 @@ def content(path: Path) -> dict[str, Any]:
 def by_range(trace: dict[str, Any], name: str, *, count: int) -> list[list[Kernel]]:
     """The device events that begin within each of `count` ranges of the host called `name`.
 
-    What begins outside of them is left out. Raises Unclear where ranges are missing, or where an
-    event is at work across an edge, at which the device was to be idle.
+    What begins outside of them is left out, and so is a copy across an edge: a framework may move
+    a constant whenever it likes. Raises Unclear where ranges are missing, or where a kernel is at
+    work across an edge, at which the device was to be idle.
     """
     edges = sorted(
         (float(event["ts"]), float(event["ts"]) + float(event["dur"]))
@@ -64,6 +65,8 @@ def by_range(trace: dict[str, Any], name: str, *, count: int) -> list[list[Kerne
     for kernel in kernels_in(trace):
         after = bisect_right(starts, kernel.start_us)
         if after < count and kernel.end_us > starts[after]:
+            if kernel.category != KERNEL:
+                continue
             raise Unclear(f"{kernel.name} was at work when a call began")
         if after == 0 or kernel.start_us >= edges[after - 1][1]:
             continue
