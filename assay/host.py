@@ -122,12 +122,12 @@ def _ptxas_version() -> str | None:
 
 def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
     """The checkout's commit and whether anything in it differs from that commit."""
+    given = os.environ.get(COMMIT_VARIABLE)
+    if given:
+        unknown["dirty"] = f"the commit was given by {COMMIT_VARIABLE}, for a copy of a checkout"
+        return given, None
     commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
     status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
-    given = os.environ.get(COMMIT_VARIABLE)
-    if commit is None and given:
-        unknown["dirty"] = f"the commit was given by {COMMIT_VARIABLE}, for a copy without git"
-        return given, None
     if commit is None or status is None:
         unknown["commit"] = "this copy of assay is not a git checkout, or git is not installed"
         return None, None

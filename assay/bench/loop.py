@@ -77,8 +77,8 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
             yield _outcome(subject, request, error)
     audit, gates = Audit(), Gates(probes)
     for name in gates.in_order():
-        probe, allowed = probes[name], dict(calls)
-        for subject, refusal in gates.refusals(name, calls).items():
+        probe, allowed = probes[name], _of_frameworks(probes[name], calls)
+        for subject, refusal in gates.refusals(name, allowed).items():
             del allowed[subject]
             yield _of(subject, workload, refusal)
         measured = _paired if getattr(probe, "PAIRED", False) else _one_by_one
@@ -89,6 +89,16 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
                 gates.saw(name, item)
             yield item
         print(f"{name}: {time.monotonic() - begun:.1f} s for {len(allowed)} subjects")
+
+
+def _of_frameworks(probe: ModuleType, calls: dict[str, Call]) -> dict[str, Call]:
+    """The calls that a probe is for."""
+    wanted = getattr(probe, "FRAMEWORKS", ())
+    return {
+        name: call
+        for name, call in calls.items()
+        if not wanted or call.implementation.framework in wanted
+    }
 
 
 def _prepared(

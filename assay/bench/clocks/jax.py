@@ -1,7 +1,7 @@
 """JAX: the host clock, stopped when the result is ready; its device streams cannot be reached."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any
@@ -57,13 +57,6 @@ def annotated(name: str, device: str) -> Iterator[None]:
     """A named range in a profiler's timeline."""
     with jax.profiler.TraceAnnotation(name):
         yield
-
-
-def captured(
-    call: Callable[..., jax.Array], inputs: Sequence[jax.Array], state: dict[str, Any]
-) -> None:
-    """None: XLA decides by itself what becomes a CUDA graph."""
-    return None
 
 
 def delay(device: str, wait_ms: float) -> Callable[[], None]:

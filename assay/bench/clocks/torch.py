@@ -112,10 +112,8 @@ def annotated(name: str, device: str) -> Iterator[None]:
 
 def captured(
     call: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], state: dict[str, Any]
-) -> Callable[[], torch.Tensor] | None:
-    """A forward pass on these values as the replay of a CUDA graph; None where there are none."""
-    if not inputs[0].is_cuda:
-        return None
+) -> Callable[[], torch.Tensor]:
+    """A forward pass on these values as the replay of a CUDA graph."""
     if not state:
         state["inputs"] = [tensor.clone() for tensor in inputs]
         with torch.no_grad():
