@@ -14,7 +14,10 @@ _LOWEST_SHARE = 0.005  # a term below this is left out of the words
 
 
 def exponents(found: Sequence[Exponent]) -> Table | None:
-    """A row for each curve; None where there is none."""
+    """A row for each curve of enough lengths; None where there is none."""
+    few = len(found)
+    found = [one for one in found if one.value is not None]
+    few -= len(found)
     if not found:
         return None
     rows = tuple(
@@ -35,6 +38,7 @@ def exponents(found: Sequence[Exponent]) -> Table | None:
         note=(
             "In brackets the 95 % interval of the exponent. Only lengths within a factor of 8 of "
             "the longest are fitted, or the three longest."
+            + (f" {few} curves are left out, of which too few lengths are known." if few else "")
         ),
     )
     return _by_host(table, [one.setting.host for one in found])
@@ -58,7 +62,8 @@ def crossovers(found: Sequence[Crossover]) -> Table | None:
 
 
 def oom_lengths(found: Sequence[OomLength]) -> Table | None:
-    """A row for each curve of a peak; None where there is none."""
+    """A row for each curve of a peak that is known well enough; None where there is none."""
+    found = [one for one in found if one.predicted is not None or one.observed is not None]
     if not found:
         return None
     rows = tuple(

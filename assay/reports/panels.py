@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.laws.pairs import clock_of
 from assay.records.schema import Record
 from assay.reports.chart import Chart, Curve, Series
 from assay.reports.speed_rows import STAGES, Row, speed_rows
@@ -48,6 +49,18 @@ def panels(records: Sequence[Record]) -> list[Panel]:
     for stage in (name for name in stages if name in STAGES or _timed(name, records)):
         found += _of_stage(stage, speed_rows(stage, records))
     return found
+
+
+def clocks(panel: Panel, metric: str) -> list[str]:
+    """Who was timed by another clock than the first, so that its line is read with care."""
+    timed = [row for row in panel.rows if row.value(metric) is not None]
+    taken = {row.subject: clock_of(row.records[metric]) for row in timed}
+    first = next(iter(taken.values()), "")
+    others: dict[str, list[str]] = {}
+    for subject, clock in taken.items():
+        if clock != first and metric != "device_ms":
+            others.setdefault(clock, []).append(subject)
+    return [f"{', '.join(names)}: {clock}" for clock, names in others.items()]
 
 
 def length_of(row: Row) -> int:
@@ -161,16 +174,18 @@ def _of_stage(stage: str, rows: Sequence[Row]) -> list[Panel]:
     every = [dict(key) for key in groups]
     names = dict.fromkeys(name for key in every for name in key)
     same = {n for n in names if len({key.get(n) for key in every}) == 1}
-    return [
+    found = [
         Panel(
             stage=stage,
             label=", ".join(v for n, v in key if n not in same) or "all",
             shared=", ".join(v for n, v in key if n in same),
             alone=len(groups) == 1,
-            rows=tuple(found),
+            rows=tuple(mine),
         )
-        for key, found in groups.items()
+        for key, mine in groups.items()
     ]
+    # The page opens on the first: where a grid is unfinished, on one that has most of its lengths.
+    return sorted(found, key=lambda panel: -len(panel.lengths))
 
 
 def _parameters(row: Row) -> dict[str, str]:

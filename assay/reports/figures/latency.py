@@ -6,7 +6,7 @@ is not read as one that was not tried.
 
 from assay.records.schema import Record
 from assay.reports.chart import Chart
-from assay.reports.panels import Point, chart, panels
+from assay.reports.panels import Point, chart, clocks, panels
 from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
 from assay.reports.summary import summarise
 
@@ -15,6 +15,7 @@ _KINDS = {
     FORWARD: ("latency", "Forward time"),
     BACKWARD: ("latency_backward", "Backward time"),
     TRAINING: ("latency_training", "Forward and backward time"),
+    "device_ms": ("latency_kernels", "Forward time of the kernels, by the profiler"),
 }
 
 
@@ -29,7 +30,10 @@ def draw(records: list[Record]) -> list[Chart]:
             "time (ms)",
             lambda row, metric=metric: _point(row, metric),
             metric=metric,
-            notes=["Medians, with bars from the lower to the upper quartile"],
+            notes=[
+                "Medians, with bars from the lower to the upper quartile",
+                *clocks(panel, metric),
+            ],
             log_y=True,
         )
         for metric, (kind, title) in _KINDS.items()

@@ -6,7 +6,7 @@ The line across is what matrix products reached on this machine.
 from assay.records.schema import Record
 from assay.reports.chart import Chart
 from assay.reports.numerals import number
-from assay.reports.panels import Panel, Point, chart, panels
+from assay.reports.panels import Panel, Point, chart, clocks, panels
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 
 PLACE = 10
@@ -33,7 +33,7 @@ def _chart(panel: Panel, metric: str) -> Chart | None:
         "throughput (TFLOP/s)",
         lambda row: _point(row, metric),
         metric=metric,
-        notes=["FLOPs by formula over the median time"],
+        notes=["FLOPs by formula over the median time", *clocks(panel, metric)],
         limit=ceiling,
         limit_name=f"matrix products here: {number(ceiling)}" if ceiling else "",
     )
