@@ -1,8 +1,9 @@
 """Whether something has become slower since an earlier run; used by `assay bench --against RUN`.
 
 Rounds of two runs are not paired, so a whole run may be off: by the clock, by how memory is laid
-out. Where both runs timed another subject in the same cell, its change is taken off. The rest must
-exceed what processes of one and the same program differ by, as the stage `noise` measured.
+out. Where both runs timed another subject in the same cell, its change is taken off; a slowdown
+must show with and without that, because the other may have become faster. It must exceed what
+processes of one and the same program differ by, as the stage `noise` measured.
 """
 
 from collections.abc import Sequence
@@ -23,8 +24,9 @@ _Key = tuple[str, str, str]  # workload, metric, subject
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One metric of one subject now over then, with a 99 % interval. `threshold` is what the
-    interval must lie beyond; None where the noise was not measured."""
+    """One metric of one subject now over then, with a 99 % interval, the change of `control` taken
+    off; `plain_low` is the lower bound without that. `threshold` is what both bounds must lie
+    beyond; None where the noise was not measured."""
 
     subject: str
     workload: str
@@ -32,12 +34,13 @@ class Change:
     ratio: float
     low: float
     high: float
+    plain_low: float
     control: str | None
     threshold: float | None
 
     @property
     def slower(self) -> bool:
-        return self.threshold is not None and self.low > 1 + self.threshold
+        return self.threshold is not None and min(self.low, self.plain_low) > 1 + self.threshold
 
 
 def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
@@ -51,6 +54,7 @@ def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
         workload, metric, subject = key
         control = _control(key, new, old)
         middles = _ratios(new[key], old[key])
+        plain_low = float(np.percentile(middles, _TAIL_PERCENT))
         if control:
             middles = middles / _ratios(new[control], old[control])
         low, high = np.percentile(middles, (_TAIL_PERCENT, 100 - _TAIL_PERCENT))
@@ -62,6 +66,7 @@ def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
                 ratio=float(np.median(middles)),
                 low=float(low),
                 high=float(high),
+                plain_low=plain_low,
                 control=control[2] if control else None,
                 threshold=_threshold(noises.get((subject, workload))),
             )

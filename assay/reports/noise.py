@@ -16,8 +16,8 @@ _NOTE = (
 )
 _CHANGES = (
     "Now over then, with a 99 % interval; where another subject was timed beside it in both runs, "
-    "its change is taken off. Slower is what lies wholly beyond the threshold: 1 %, or three "
-    "standard deviations between processes of one program, as measured now."
+    "its change is taken off. Slower is what lies wholly beyond the threshold with and without "
+    "that: 1 %, or three standard deviations between processes of one program, as measured now."
 )
 
 

@@ -29,6 +29,8 @@ _MEMORY = (
     "kv_cache_bytes",
 )
 _CORRECTNESS = ("suite", "check")
+# What a stage that times says of correctness, in the cell itself.
+_VERDICTS = ("error_over_budget_", "max_error_", "gradient", "accuracy")
 _RATES = (
     "tokens_per_s",
     "tflops",
@@ -99,6 +101,8 @@ def results_by_kind(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]
 def _kinds(record: Record) -> list[str]:
     """Which files a record stands in: how a subject ended concerns its speed and its memory."""
     if record.stage in _CORRECTNESS:
+        return ["correctness"]
+    if record.metric.startswith(_VERDICTS):
         return ["correctness"]
     if record.value is None and not record.unit:
         return ["performance", "memory"]

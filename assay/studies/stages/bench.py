@@ -44,7 +44,7 @@ def _unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None
     verdicts = [
         record
         for record in earlier
-        if record.stage == "check"
+        if _is_verdict(record)
         and record.subject == subject
         and record.workload
         and record.workload.name == cell.workload.name
@@ -55,6 +55,12 @@ def _unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None
     if not verdicts:
         return f"not timed: no check of it on this workload; add {CHECK} to PROBES"
     return None
+
+
+def _is_verdict(record: Record) -> bool:
+    """Of the stage check, or of the check within a cell of this stage."""
+    own = record.stage == "bench" and record.metric.startswith(("error_over_budget_", CHECK))
+    return own or record.stage == "check"
 
 
 def _is_wrong(record: Record) -> bool:

@@ -16,7 +16,7 @@ from assay.studies.stages import bench
 from assay.studies.study import Study
 from assay.workloads.synthetic import make
 
-AFTER = ("suite", "check")
+AFTER = ("suite", "check", "bench")
 
 _SHARES = {"cpu": 0.15, "cuda": 0.03}
 

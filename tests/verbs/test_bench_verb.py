@@ -1,0 +1,51 @@
+"""`assay bench` from the command line: noise, and the gate for regressions."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+from command_line import assay
+
+TINY = ["--device", "cpu", "--workload", "b1_h2_s64_d16_causal_float32"]
+FEW = ["--set", "NOISE_PROCESSES=2", "--set", "ROUNDS=6", "--probe", "latency,accuracy"]
+
+
+@pytest.fixture(scope="module")
+def benched(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("benched")
+    arguments = ["sdpa", "--vs", "eager", "--set", "STAGES=bench", *FEW, *TINY]
+    done = assay("bench", *arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def first(folder):
+    return min((folder / "results/bench").iterdir())
+
+
+def test_what_it_writes(benched):
+    run = first(benched)
+    for kind in ("performance", "correctness"):
+        told = json.loads((run / f"{kind}_results.json").read_text())
+        assert {row["subject"] for row in told["results"]} >= {"eager", "sdpa"}, kind
+    assert "sdpa" in (run / "summary_report.txt").read_text()
+
+
+def test_an_implementation_against_itself(benched):
+    arguments = ["sdpa", "--aa", "--comparisons", "10", *FEW, *TINY]
+    done = assay("bench", *arguments, cwd=benched)
+    assert done.returncode == 0 and "false alarms" in " ".join(done.stdout.split())
+
+
+def test_the_gate_lets_through_what_is_not_slower(benched):
+    run = first(benched)
+    loose = ["--set", "NOISE_PROCESSES=3", "--set", "NOISE_COMPARISONS=10"]
+    done = assay("bench", "--against", run, "--probe", "latency", *loose, *TINY, cwd=benched)
+    assert "Since " in done.stdout and done.returncode in (0, 1)
+    assert (done.returncode == 1) == ("slower" in done.stdout.replace("not slower", ""))
+
+
+def test_a_run_that_timed_nothing_is_no_measure(benched):
+    assert assay("bench", "--against", benched / "nothing", cwd=benched).returncode == 2
