@@ -1,9 +1,12 @@
 """Workloads are the same bits everywhere, and their names say all there is to say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from assay.errors import BadInput
+from assay.workloads import blocks
 from assay.workloads.spec import WorkloadSpec, parse
 from assay.workloads.synthetic import make, rounded
 
@@ -69,3 +72,17 @@ def test_rounding_to_float16_is_numpys():
     with np.errstate(over="ignore"):
         wanted = values.astype(np.float16).astype(np.float32)
     assert np.array_equal(rounded(values, "float16"), wanted)
+
+
+def test_large_arrays_are_the_same_on_any_number_of_cores(monkeypatch):
+    monkeypatch.setattr(blocks, "WHOLE", 1000)
+    monkeypatch.setattr(blocks, "BLOCK", 300)
+    spec = replace(SPEC, key_length=701, dtype="bfloat16")
+    made = {}
+    for cores in (1, 7):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        made[cores] = make(spec)
+    assert made[1].identity == made[7].identity
+    assert (made[1].k == made[7].k).all() and (made[1].k == rounded(made[1].k, "bfloat16")).all()
+    assert not np.array_equal(made[1].k, made[1].v)
+    assert abs(made[1].k.mean()) < 0.1 and abs(made[1].k.std() - 1) < 0.1
