@@ -1,0 +1,208 @@
+"""The tables of docs/results/bench.md, from evidence alone: `python benchmarks/bench_page.py`.
+
+It writes them between the page's marks; a test fails where the page says something else.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from assay.host import CHECKOUT
+from assay.laws.exponent import exponents
+from assay.laws.noise import noise_of
+from assay.laws.oom import capacities, oom_lengths
+from assay.laws.rates import Rate, rates
+from assay.records.schema import Record, Run
+from assay.reports.paired import ratio
+from assay.verify import evidence
+
+PAGE = CHECKOUT / "docs/results/bench.md"
+GRID = ("baseline-h200", "baseline-more-h200")
+FIRST = "sdpa_cudnn"
+_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_KERNEL_MS = 0.1  # above it, clock and profiler are to agree
+
+Key = tuple[str, str, str]  # workload, subject, metric
+
+
+def written(text: str) -> str:
+    """The page with every marked table made anew."""
+    return _MARK.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], text)
+
+
+def speeds() -> str:
+    """Each implementation on each workload of the grid: times, rates, ratios, or how it ended."""
+    records = _records(*GRID)
+    values, speed = _by_key(records), {_key_of(r): r for r in rates(records)}
+    rows = []
+    for workload, subject in dict.fromkeys((w, s) for w, s, _ in values if s != "cuda:0" and s):
+        mine = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, subject)}
+        peer = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, FIRST)}
+        cells = [_short(workload), subject]
+        for metric in ("latency_ms", "backward_ms"):
+            cells += _speed(mine.get(metric), speed.get((workload, subject, metric)), peer, metric)
+        device = mine.get("device_ms")
+        cells.append(f"{device.value:.4g}" if device and device.value else "")
+        cells[2] = cells[2] or _ending([mine["latency"]] if "latency" in mine else mine.values())
+        rows.append(cells)
+    return _table(
+        "workload|implementation|forward ms|TFLOP/s|over cuDNN|backward ms|TFLOP/s|over cuDNN"
+        "|kernels ms",
+        rows,
+    )
+
+
+def agreement() -> str:
+    """Events against the profiler, above 100 microseconds."""
+    values = _by_key(_records(*GRID))
+    found = []
+    for (workload, subject, metric), record in values.items():
+        device = values.get((workload, subject, "device_ms"))
+        events = metric == "latency_ms" and record.value and "events" in (record.source or "")
+        if events and device and device.value and device.value > _KERNEL_MS:
+            found.append((record.value / device.value - 1, _short(workload), subject))
+    found.sort(key=lambda one: -abs(one[0]))
+    rows = [[w, s, f"{d:+.1%}"] for d, w, s in found[:5]]
+    within = sum(abs(d) <= 0.02 for d, *_ in found)
+    told = f"\n{within} of {len(found)} agree within 2 %; the largest differences:\n\n"
+    return told + _table("workload|implementation|events over profiler, less one", rows)
+
+
+def noise() -> str:
+    """What comparisons of one with itself say."""
+    rows = [
+        [
+            name,
+            one.subject,
+            f"{one.latency_ms:.4g}",
+            f"{one.comparisons} x {one.rounds}",
+            f"{one.alarms} ({one.alarm_rate:.2%}, below {one.alarm_bound:.2%})",
+            f"{one.planted_share:.0%}",
+            f"{one.found} of {one.planted} (above {one.power_bound:.1%})",
+            f"{one.smallest_effect:.1%}",
+            f"{one.between_processes:.2%}",
+        ]
+        for name in ("noise-h200", "noise-cpu")
+        if (evidence.FOLDER / name).is_dir()
+        for one in noise_of(evidence.load(name))
+    ]
+    return _table(
+        "evidence|implementation|ms|comparisons x rounds|false alarms|planted|found"
+        "|smallest effect|between processes",
+        rows,
+    )
+
+
+def growth() -> str:
+    """Exponents of memory in the length."""
+    found = exponents(
+        _records("baseline-h200"), metrics=("forward_peak_bytes", "training_peak_bytes")
+    )
+    by_subject: dict[str, dict[str, str]] = {}
+    for one in found:
+        if one.value is not None:
+            interval = f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
+            by_subject.setdefault(one.subject, {})[one.metric] = interval
+    rows = [
+        [subject, told.get("forward_peak_bytes", ""), told.get("training_peak_bytes", "")]
+        for subject, told in by_subject.items()
+    ]
+    return _table("implementation|forward|forward and backward", rows)
+
+
+def memory_end() -> str:
+    """Where memory ends: predicted and found."""
+    run = msgspec.json.decode((evidence.FOLDER / "oom-h200/run.json").read_bytes(), type=Run)
+    found = oom_lengths(_records("oom-h200"), capacities=capacities([run]))
+    rows = [
+        [
+            one.metric.removesuffix("_peak_bytes"),
+            f"{one.predicted:,.0f}",
+            f"{one.observed:,.0f}",
+            f"{one.difference:+.2%}",
+        ]
+        for one in found
+        if one.predicted and one.observed and one.difference is not None
+    ]
+    return _table("pass|predicted tokens|found by search|difference", rows)
+
+
+def layers() -> str:
+    """The Gemma layers beside each other."""
+    values = _by_key(_records("layers-h200"))
+    subjects = dict.fromkeys(s for _, s, m in values if m == "latency_ms" and s != "cuda:0")
+    workload = next(w for w, _, m in values if m == "latency_ms")
+    rows = []
+    for subject in subjects:
+        cells = [subject]
+        for metric in ("latency_ms", "backward_ms", "training_ms"):
+            record, first = (values[workload, s, metric] for s in (subject, "gemma:xla"))
+            cells += [f"{median(record.samples):.4g}", _ratio(record, first)]
+        rows.append(cells)
+    return _table(
+        "layer:core|forward ms|over gemma:xla|backward ms|over gemma:xla|both ms|over gemma:xla",
+        rows,
+    )
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "speeds": speeds,
+    "agreement": agreement,
+    "noise": noise,
+    "growth": growth,
+    "memory_end": memory_end,
+    "layers": layers,
+}
+
+
+def _speed(
+    record: Record | None, rate: Rate | None, peer: dict[str, Record], metric: str
+) -> list[str]:
+    if record is None or record.value is None:
+        return ["", "", ""]
+    tflops = f"{rate.tflops:.0f}" if rate and rate.tflops else ""
+    return [f"{median(record.samples):.4g}", tflops, _ratio(record, peer.get(metric))]
+
+
+def _ratio(record: Record, peer: Record | None) -> str:
+    if peer is None or peer.subject == record.subject:
+        return ""
+    found = ratio(record, peer)
+    if found.value is None:
+        return "other clock" if "clock" in found.reason else ""
+    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+
+
+def _ending(records: Iterable[Record]) -> str:
+    """How a subject ended that has no time."""
+    ended = {record.status for record in records if record.status != "ok"}
+    return ", ".join(sorted(ended)) or "not measured"
+
+
+def _records(*names: str) -> list[Record]:
+    return [record for name in names for record in evidence.load(name)]
+
+
+def _by_key(records: Sequence[Record]) -> dict[Key, Record]:
+    return {(r.workload.name, r.subject, r.metric): r for r in records if r.workload}
+
+
+def _key_of(rate: Rate) -> Key:
+    return rate.workload.name, rate.subject, rate.metric
+
+
+def _short(workload: str) -> str:
+    return workload.removesuffix("_causal_bfloat16")
+
+
+def _table(columns: str, rows: Sequence[Sequence[str]]) -> str:
+    names = columns.split("|")
+    lines = [names, ["---"] * len(names), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    Path(PAGE).write_text(written(PAGE.read_text()))
