@@ -138,7 +138,7 @@ def test_plan_and_dry_run_measure_nothing(tmp_path):
     plan = assay("study", "plan", "--config", "quickstart", cwd=tmp_path)
     dry = assay("study", "run", "--config", "quickstart", "--dry-run", cwd=tmp_path)
     assert plan.returncode == dry.returncode == 0
-    assert "9 cells" in plan.stdout and "b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
+    assert "7 cells" in plan.stdout and "b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
     assert not (tmp_path / "results").exists()
 
 
@@ -208,7 +208,7 @@ def test_doctor_as_json(tmp_path):
 def test_plan_and_status_as_json(checked):
     plan = assay("study", "plan", "--config", "quickstart", "--json", cwd=checked).stdout
     cells = [json.loads(line) for line in plan.splitlines()]
-    assert len(cells) == 9
+    assert len(cells) == 7
     assert {cell["stage"] for cell in cells} == {"host", "suite", "bench"}
     status = assay("study", "resume", "--dry-run", "--json", cwd=checked).stdout
     assert [json.loads(line)["state"] for line in status.splitlines()] == ["done"]
