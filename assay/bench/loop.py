@@ -130,11 +130,15 @@ def _one_by_one(
 ) -> Iterator[Begin | Measurement]:
     for subject, call in list(calls.items()):
         yield Begin(subject)
-        begun = time.monotonic()
+        begun, before = time.monotonic(), rounds.checksums(call)
         try:
             for measurement in rounds.measured(probe.measure(call, workload, host)):
                 yield _of(subject, workload, measurement)
+            if rounds.checksums(call) != before:
+                raise rounds.InputsChanged(rounds.WRITES)
         except Exception as error:
+            if rounds.checksums(call) != before:
+                rounds.restore(call)  # others are given the same
             yield _outcome(subject, request, error, name)
         print(f"  {name} of {subject}: {time.monotonic() - begun:.1f} s")
 

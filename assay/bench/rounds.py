@@ -31,6 +31,9 @@ _FEWEST = 6  # rounds; with fewer, two cannot be compared
 Measure = Callable[[Call], list[Measurement]]
 
 
+WRITES = "it writes into its inputs; what it is given must stay as it was"
+
+
 class InputsChanged(Exception):
     """An implementation wrote into what it was given."""
 
@@ -131,8 +134,8 @@ def warm_up(
                 taken.append(one)
     finally:
         if checksums(call) != before:
-            _restore(call)
-            raise InputsChanged("it writes into its inputs; what it is given must stay as it was")
+            restore(call)
+            raise InputsChanged(WRITES)
     samples, metric = [one.samples[0] for one in taken], taken[0].metric
     told = {"unit": "ms", "source": f"{taken[0].source}; not among the samples"}
     yield Measurement(metric=f"{metric}.first", value=samples[0], **told)
@@ -156,7 +159,7 @@ def checksums(call: Call) -> list[int]:
     return [call.framework.checksum(array) for array in call.inputs]
 
 
-def _restore(call: Call) -> None:
+def restore(call: Call) -> None:
     """The inputs as they should be, for the subjects that share them."""
     workload = call.workload
     for array, right in zip(call.inputs, (workload.q, workload.k, workload.v), strict=True):

@@ -26,7 +26,7 @@ def timed(folder: Path, source: str, *, probes: str = "latency", name: str = "fr
     """All measurements of a file by metric, beside eager's."""
     (folder / f"{name}.py").write_text(f'"""A test."""\n{source}')
     request = Request(
-        probes=tuple(probes.split("+")), workload=SPEC, subjects=("eager", name), device="cpu",
+        probes=tuple(probes.split("+")), workload=SPEC, subjects=(name, "eager"), device="cpu",
         warmup=2, rounds=ROUNDS, folders=[folder],
     )  # fmt: skip
     items = [item for item in run(request, host.inspect()) if isinstance(item, Measurement)]
@@ -147,6 +147,17 @@ def test_inputs_that_are_made_easy(tmp_path):
     """Zeros are faster on some hardware. The others of the cell get their inputs back."""
     found = timed(tmp_path, PLAIN + ZEROED.replace("WHEN", "2"))
     assert_not_timed(found, "it writes into its inputs")
+
+
+def test_inputs_that_are_changed_while_checked(tmp_path):
+    """Found by the probe it happened in, and the others of the cell get their inputs back."""
+    source = PLAIN + ZEROED.replace("WHEN", "1")
+    found = timed(tmp_path, source, probes="accuracy+latency", name="aaa")
+    assert (
+        found["accuracy"].status == "failed"
+        and "writes into its inputs" in found["accuracy"].reason
+    )
+    assert found["latency"].status == "refused" and "latency_ms" not in found
 
 
 def test_inputs_that_are_made_easy_later(tmp_path, monkeypatch):
