@@ -12,7 +12,7 @@ from assay.verbs._running import finish
 if TYPE_CHECKING:
     from assay.records.schema import Record
 
-QUICK = "eager,sdpa,flash2_torch"  # what a quick bench compares where nothing is named
+QUICK = "sdpa,eager,flash2_torch"  # what a quick bench compares where nothing is named
 EXAMPLE = "Example: assay bench my_attention.py --vs sdpa --workload b1_h8_s1024_d64"
 
 
