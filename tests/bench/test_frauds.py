@@ -61,12 +61,12 @@ def test_compiling_is_not_among_the_samples(tmp_path, slow_calls):
         "calls = []\n"
         "def attention(q, k, v, *, causal, scale):\n"
         "    calls.append(1)\n"
-        f"    if len(calls) in {slow_calls}: time.sleep(0.2)\n"
+        f"    if len(calls) in {slow_calls}: time.sleep(0.5)\n"
         "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
     )
     found = timed(tmp_path, source)
-    assert found["latency_ms.first"].value >= 200
-    assert max(found["latency_ms"].samples) < 200
+    assert found["latency_ms.first"].value >= 500
+    assert max(found["latency_ms"].samples) < 500
 
 
 def test_caches_are_emptied_before_every_call(tmp_path, monkeypatch):
@@ -207,7 +207,7 @@ def test_the_clocks_see_all_of_the_work():
         if plugin.missing:
             continue
         elapsed_ms, result = plugins.load(plugin).clock("cpu").time(lambda: time.sleep(0.02))
-        assert 20 <= elapsed_ms < 200 and result is None
+        assert 20 <= elapsed_ms < 2000 and result is None
 
 
 def test_jax_is_waited_for():
