@@ -161,14 +161,14 @@ def _paired(
         elif isinstance(item, rounds.Failed):
             yield _outcome(item.subject, request, item.error, name)
         else:
-            found.append(_of(*item[:1], workload, item[1]))
-    for measurement in found:
-        subject = measurement.subject
-        if subject in before and rounds.checksums(calls[subject]) != before[subject]:
-            error = rounds.InputsChanged("its inputs were changed while it was timed")
-            yield _outcome(subject, request, error, name)
-        else:
-            yield measurement
+            subject, measurement = item
+            found.append(_of(subject, workload, measurement))
+    changed = [subject for subject in before if rounds.checksums(calls[subject]) != before[subject]]
+    for subject in changed:
+        rounds.restore(calls[subject])
+        error = rounds.InputsChanged("its inputs were changed while it was timed")
+        yield _outcome(subject, request, error, name)
+    yield from (measurement for measurement in found if measurement.subject not in changed)
 
 
 def _of(subject: str, workload: Workload, measurement: Measurement) -> Measurement:
