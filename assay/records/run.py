@@ -7,7 +7,7 @@
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 from assay.errors import BadInput, CannotRunHere
 from assay.host import CHECKOUT
 from assay.records import log
-from assay.records.durable import make_folder, only_process, write_atomically
+from assay.records.durable import explained, make_folder, only_process, write_atomically
 from assay.records.identity import current
 from assay.records.schema import SCHEMA, Record, Run
 
@@ -81,11 +81,18 @@ def now() -> str:
 
 
 def create(results: Path, study: str) -> RunFolder:
-    """A new, empty run folder; its name begins with the UTC time, so names sort by age."""
-    moment = datetime.now(UTC)
-    milliseconds = moment.microsecond // 1000
-    name = f"{moment:%Y%m%dT%H%M%S}.{milliseconds:03}Z-{secrets.token_hex(2)}"
-    return RunFolder(path=make_folder(results / study / name))
+    """A new, empty run folder; its name begins with the UTC time, so names sort by age.
+
+    A name that is taken, as two runs of one millisecond may draw, is never shared.
+    """
+    parent = make_folder(results / study)
+    while True:
+        moment = datetime.now(UTC)
+        milliseconds = moment.microsecond // 1000
+        name = f"{moment:%Y%m%dT%H%M%S}.{milliseconds:03}Z-{secrets.token_hex(2)}"
+        with explained(parent), suppress(FileExistsError):
+            (parent / name).mkdir()
+            return RunFolder(path=parent / name)
 
 
 def save(folder: RunFolder, run: Run) -> None:

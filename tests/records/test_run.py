@@ -1,6 +1,7 @@
 """A run's folder: what is written is read again, and what is no run is refused by name."""
 
 import threading
+from datetime import datetime
 
 import pytest
 from made_records import RUN, batch, record, run_folder, run_json
@@ -96,6 +97,23 @@ def test_new_runs_get_folders_of_their_own(tmp_path):
     made = [runs.create(tmp_path, "study").path for _ in range(5)]
     assert len(set(made)) == 5 and all(path.is_dir() for path in made)
     assert all(path.parent == tmp_path / "study" for path in made)
+
+
+def test_a_name_that_is_taken_is_drawn_again(tmp_path, monkeypatch):
+    """Two runs of one millisecond once drew the same four digits and shared a folder."""
+    drawn = iter(["aaaa", "aaaa", "bbbb"])
+    monkeypatch.setattr(runs.secrets, "token_hex", lambda size: next(drawn))
+    monkeypatch.setattr(runs, "datetime", Standing)
+    first, second = (runs.create(tmp_path, "study").path for _ in range(2))
+    assert first.name.endswith("aaaa") and second.name.endswith("bbbb")
+
+
+class Standing:
+    """A clock that stands still."""
+
+    @staticmethod
+    def now(zone):
+        return datetime(2025, 1, 1, tzinfo=zone)
 
 
 def test_done_comes_back_as_it_was_and_is_absent_before(tmp_path):

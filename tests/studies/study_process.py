@@ -1,5 +1,6 @@
 """A study run as a user runs it: `python -m assay study ...` in a process of its own."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -55,6 +56,9 @@ class StudyProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
+                # Where the tests run in the background of a shell, SIGINT is ignored, and would
+                # be in this process too.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
 
     def finish(self, process: subprocess.Popen) -> int:
