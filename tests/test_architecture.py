@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "workloads": BASE,
     "attention": BASE | {"workloads"},
     "models": {"errors", "plugins", "host", "records", "workloads", "attention"},
-    "bench": BASE | {"workloads", "attention", "models"},
+    "bench": BASE | {"workloads", "attention", "models", "laws"},
     "studies": BASE | {"laws", "workloads", "attention", "models", "bench", "peaks"},
     "laws": {"errors", "host", "plugins", "records"},
     "reports": {"errors", "host", "plugins", "records", "laws"},

@@ -11,19 +11,18 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from assay import plugins
 from assay.bench import rounds
 from assay.bench.answers import FACTORS, Answers
 from assay.bench.call import Call
 from assay.bench.timing import Timer, clocks_of
 from assay.host import Host
+from assay.laws.noise import AA, PLANTED, ROUNDS, SHARE
 from assay.records.schema import Measurement
 
 PROBE = "latency"
-AA = ("aa_first_ms", "aa_second_ms")
-PLANTED = ("planted_first_ms", "planted_second_ms")
-ROUNDS = "noise_rounds"
-SHARE = "planted_share"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +54,8 @@ def measure(call: Call, host: Host, plan: Plan) -> Iterator[Measurement]:
     ):
         samples = _side_by_side(first, second, _measure(probe, host), count * plan.rounds)
         for name, taken in zip(names, samples, strict=True):
-            values = [one.samples[0] for one in taken]
-            yield _all(taken[0], name, values)
-
-
-def _all(like: Measurement, metric: str, samples: list[float]) -> Measurement:
-    return Measurement(
-        metric=metric,
-        value=median(samples),
-        unit=like.unit,
-        samples=samples,
-        source=like.source,
-        level=like.level,
-    )
+            (all_of_it,) = rounds.gathered([[one] for one in taken])
+            yield msgspec.structs.replace(all_of_it, metric=name)
 
 
 def _measure(probe: ModuleType, host: Host) -> rounds.Measure:
@@ -81,9 +69,9 @@ def _side_by_side(
     generator = random.SystemRandom()
     taken: tuple[list[Measurement], list[Measurement]] = ([], [])
     for number in range(count):
-        factor, scaled = generator.choice(FACTORS), {}
+        factor = generator.choice(FACTORS)
         for place in (0, 1) if number % 2 == 0 else (1, 0):
-            call = rounds.turned((first, second)[place], factor, scaled)
+            call = rounds.turned((first, second)[place], factor)
             taken[place].append(measure(call)[0])
     return taken
 

@@ -17,6 +17,7 @@ from assay.bench.answers import FACTORS, Answers
 from assay.bench.call import Call
 from assay.bench.telemetry import Telemetry
 from assay.bench.timing import Timer, clocks_of
+from assay.errors import BadInput
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.workloads.synthetic import Workload
@@ -27,9 +28,7 @@ _MOST_WARMUP_MS = 2000.0  # after which what is still not stable is measured as 
 _SHORTEST_WARMUP = 2  # calls: the first may compile
 _FEWEST = 6  # rounds; with fewer, two cannot be compared
 
-# What a probe says of one call, and what to do when a subject fails.
-Measure = Callable[[Call], list[Measurement]]
-
+Measure = Callable[[Call], list[Measurement]]  # what a probe says of one call
 
 WRITES = "it writes into its inputs; what it is given must stay as it was"
 
@@ -87,7 +86,7 @@ def interleaved(
     samples: dict[str, list[list[Measurement]]] = {name: [] for name in running}
     spent_s = dict.fromkeys(running, 0.0)
     for number in range(plan.rounds):
-        factor, scaled = generator.choice(FACTORS), {}
+        factor = generator.choice(FACTORS)
         for name in list(running) if number % 2 == 0 else list(reversed(running)):
             if number >= _FEWEST and spent_s[name] > plan.budget_s:
                 continue
@@ -95,7 +94,7 @@ def interleaved(
             begun = time.perf_counter()
             try:
                 with clocks_of(running[name]).annotated(f"{name} round {number}", device):
-                    samples[name].append(measure(turned(running[name], factor, scaled)))
+                    samples[name].append(measure(turned(running[name], factor)))
             except Exception as error:
                 del running[name]
                 yield Failed(subject=name, error=error)
@@ -110,13 +109,11 @@ def interleaved(
             yield device, msgspec.structs.replace(reading, metric=f"{metric}.{reading.metric}")
 
 
-def turned(call: Call, factor: float, scaled: dict[int, object]) -> Call:
-    """The call on this round's values; subjects that share their inputs share these too."""
+def turned(call: Call, factor: float) -> Call:
+    """The call on values of its own: what it may write into v reaches no other."""
     q, k, v = call.inputs
-    if id(v) not in scaled:
-        scaled[id(v)] = call.framework.times(v, factor)
     call.timer.factor = factor
-    return replace(call, inputs=(q, k, scaled[id(v)]))
+    return replace(call, inputs=(q, k, call.framework.times(v, factor)))
 
 
 def warm_up(
@@ -130,7 +127,7 @@ def warm_up(
     try:
         with clocks_of(call).annotated(f"{call.name} warm-up", call.device):
             while not _warm([one.samples[0] for one in taken], least):
-                one, *_ = measure(turned(call, generator.choice(FACTORS), {}))
+                one, *_ = measure(turned(call, generator.choice(FACTORS)))
                 taken.append(one)
     finally:
         if checksums(call) != before:
@@ -168,8 +165,6 @@ def restore(call: Call) -> None:
 
 def measured(returned: object) -> list[Measurement]:
     """What a probe returned, which may be plain dicts with the fields of Measurement."""
-    from assay.errors import BadInput
-
     try:
         values = msgspec.convert(returned, list[Measurement], from_attributes=True)
     except msgspec.ValidationError as error:

@@ -12,17 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.laws.pairs import interval, resampled_medians
 from assay.records.schema import Record
 
 MARGIN = 0.01
-_TAIL_PERCENT = 0.5  # on either side of a 99 % interval
-_RESAMPLES = 2000
+TAIL_PERCENT = 0.5  # on either side of a 99 % interval
 _POWER_PERCENT = 95
 _DOUBT = 0.05  # that a one-sided bound leaves
 
 STAGE = "noise"
+# What the stage records: samples of both sides, rounds of a comparison, how much was planted.
 AA = ("aa_first_ms", "aa_second_ms")
 PLANTED = ("planted_first_ms", "planted_second_ms")
+ROUNDS = "noise_rounds"
+SHARE = "planted_share"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +76,8 @@ class Noise:
 def difference(ratios: Sequence[float] | np.ndarray) -> Difference:
     """The median of per-round ratios, with its interval; seeded."""
     values = np.asarray(ratios, dtype=float)
-    drawn = np.random.default_rng(0).choice(values, size=(_RESAMPLES, len(values)))
-    low, high = np.percentile(np.median(drawn, axis=1), (_TAIL_PERCENT, 100 - _TAIL_PERCENT))
-    return Difference(ratio=float(np.median(values)), low=float(low), high=float(high))
+    low, high = interval(resampled_medians([values]), tail_percent=TAIL_PERCENT)
+    return Difference(ratio=float(np.median(values)), low=low, high=high)
 
 
 def noise_of(records: Sequence[Record]) -> list[Noise]:
@@ -85,7 +87,7 @@ def noise_of(records: Sequence[Record]) -> list[Noise]:
         if record.stage == STAGE and record.status == "ok" and record.workload:
             key = (record.subject, record.workload.name, record.host)
             groups.setdefault(key, {}).setdefault(record.metric, []).append(record)
-    complete = (*AA, *PLANTED, "noise_rounds", "planted_share")
+    complete = (*AA, *PLANTED, ROUNDS, SHARE)
     return [
         _noise(key, found)
         for key, found in groups.items()
@@ -95,7 +97,7 @@ def noise_of(records: Sequence[Record]) -> list[Noise]:
 
 def _noise(key: tuple[str, str, str], found: dict[str, list[Record]]) -> Noise:
     subject, workload, host = key
-    rounds = int(found["noise_rounds"][0].value or 0)
+    rounds = int(found[ROUNDS][0].value or 0)
     aa = _comparisons(found, AA, rounds)
     planted = _comparisons(found, PLANTED, rounds)
     alarms = sum(one.verdict is not None for one in aa)
@@ -110,7 +112,7 @@ def _noise(key: tuple[str, str, str], found: dict[str, list[Record]]) -> Noise:
         comparisons=len(aa),
         alarms=alarms,
         alarm_bound=upper_bound(alarms, len(aa)),
-        planted_share=float(found["planted_share"][0].value or 0.0),
+        planted_share=float(found[SHARE][0].value or 0.0),
         planted=len(planted),
         found=caught,
         power_bound=1 - upper_bound(len(planted) - caught, len(planted)),

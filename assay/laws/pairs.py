@@ -86,7 +86,7 @@ def _middle_ranks(count: int, column: int) -> tuple[np.ndarray, np.ndarray]:
     return drawn[:, (count - 1) // 2], drawn[:, count // 2]
 
 
-def interval(values: np.ndarray) -> tuple[float, float]:
-    """The middle 95 % of resampled values."""
-    low, high = np.percentile(values, (_TAIL_PERCENT, 100 - _TAIL_PERCENT))
+def interval(values: np.ndarray, tail_percent: float = _TAIL_PERCENT) -> tuple[float, float]:
+    """The middle of resampled values: 95 % of them, unless the tails are given."""
+    low, high = np.percentile(values, (tail_percent, 100 - tail_percent))
     return float(low), float(high)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.laws.noise import MARGIN, Noise, noise_of
+from assay.laws.noise import MARGIN, TAIL_PERCENT, Noise, noise_of
+from assay.laws.pairs import interval, resampled_medians
 from assay.records.schema import Record
 
 METRICS = ("latency_ms", "backward_ms", "training_ms", "graph_ms")
 _SPREADS = 3.0  # standard deviations between processes that a change must exceed
-_RESAMPLES = 2000
-_TAIL_PERCENT = 0.5
 
 _Key = tuple[str, str, str]  # workload, metric, subject
 
@@ -54,18 +53,18 @@ def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
         workload, metric, subject = key
         control = _control(key, new, old)
         middles = _ratios(new[key], old[key])
-        plain_low = float(np.percentile(middles, _TAIL_PERCENT))
+        plain_low, _ = interval(middles, tail_percent=TAIL_PERCENT)
         if control:
             middles = middles / _ratios(new[control], old[control])
-        low, high = np.percentile(middles, (_TAIL_PERCENT, 100 - _TAIL_PERCENT))
+        low, high = interval(middles, tail_percent=TAIL_PERCENT)
         found.append(
             Change(
                 subject=subject,
                 workload=workload,
                 metric=metric,
                 ratio=float(np.median(middles)),
-                low=float(low),
-                high=float(high),
+                low=low,
+                high=high,
                 plain_low=plain_low,
                 control=control[2] if control else None,
                 threshold=_threshold(noises.get((subject, workload))),
@@ -97,11 +96,7 @@ def _control(key: _Key, new: dict[_Key, Record], old: dict[_Key, Record]) -> _Ke
 
 def _ratios(new: Record, old: Record) -> np.ndarray:
     """Medians now over medians then, of samples drawn anew; the same draw for the same record."""
-    drawn = np.random.default_rng(0)
-    now, then = (
-        np.median(drawn.choice(record.samples, size=(_RESAMPLES, len(record.samples))), axis=1)
-        for record in (new, old)
-    )
+    now, then = resampled_medians([np.array(new.samples), np.array(old.samples)]).T
     return now / then
 
 

@@ -5,10 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-_RESAMPLES = 2000
-_SEED = 0
-_TAIL_PERCENT = 2.5  # on either side of a 95 % interval
-
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
@@ -55,6 +51,6 @@ def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
 def _interval(values: tuple[float, ...]) -> tuple[float, float]:
     import numpy as np
 
-    drawn = np.random.default_rng(_SEED).choice(np.asarray(values), size=(_RESAMPLES, len(values)))
-    low, high = np.percentile(np.median(drawn, axis=1), (_TAIL_PERCENT, 100 - _TAIL_PERCENT))
-    return float(low), float(high)
+    from assay.laws.pairs import interval, resampled_medians
+
+    return interval(resampled_medians([np.asarray(values)]))
