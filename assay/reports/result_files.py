@@ -14,6 +14,7 @@ import msgspec
 from assay.records.durable import write_atomically
 from assay.records.run import RunFolder
 from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
+from assay.records.verdicts import is_verdict
 from assay.reports.contents import Contents
 from assay.reports.paired import ROUNDS, against_first
 from assay.reports.speed_rows import rated
@@ -29,8 +30,7 @@ _MEMORY = (
     "kv_cache_bytes",
 )
 _CORRECTNESS = ("suite", "check")
-# What a stage that times says of correctness, in the cell itself.
-_VERDICTS = ("error_over_budget_", "max_error_", "gradient", "accuracy")
+_ERRORS = ("max_error_", "gradient")  # beside the verdicts, where a stage checks what it times
 _RATES = (
     "tokens_per_s",
     "tflops",
@@ -102,7 +102,7 @@ def _kinds(record: Record) -> list[str]:
     """Which files a record stands in: how a subject ended concerns its speed and its memory."""
     if record.stage in _CORRECTNESS:
         return ["correctness"]
-    if record.metric.startswith(_VERDICTS):
+    if is_verdict(record) or record.metric.startswith(_ERRORS):
         return ["correctness"]
     if record.value is None and not record.unit:
         return ["performance", "memory"]

@@ -9,23 +9,21 @@ from dataclasses import replace
 
 import msgspec
 
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.schema import Record
+from assay.records.verdicts import is_verdict, is_wrong
 from assay.reports.contents import Contents
 
 WITHHELD = "speed withheld"  # how the reason of such a record begins
 CHECKED = ("bench", "layers")  # the stages whose speeds need a passed check of the same workload
-_VERDICT = "error_over_budget_"  # how the metric of a check begins where a stage does its own
 _SPEED_UNITS = ("ms",)
-_WRONG = ("failed", "oom", "timeout")
 
 
 def withhold(records: Sequence[Record]) -> list[Record]:
     """The records in their order, a speed without a passed check as refused, with the reason."""
-    suite = {r.subject: r for r in reversed(records) if r.stage == "suite" and _is_wrong(r)}
+    suite = {r.subject: r for r in reversed(records) if r.stage == "suite" and is_wrong(r)}
     checks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
-        verdict = record.stage == "check" or record.metric.startswith(_VERDICT)
-        if verdict and record.workload:
+        if is_verdict(record) and record.workload:
             checks.setdefault((record.subject, record.workload.name), []).append(record)
     return [_without_speed(r, why) if (why := _why(r, suite, checks)) else r for r in records]
 
@@ -51,7 +49,7 @@ def _why(
     if broken:
         return f"it fails {broken.metric}: {broken.reason}"
     found = checks.get((record.subject, record.workload.name), [])
-    wrong = next((check for check in found if _is_wrong(check)), None)
+    wrong = next((check for check in found if is_wrong(check)), None)
     if wrong:
         return f"its check on this workload is {wrong.status}: {wrong.reason}"
     if record.stage in CHECKED and not any(check.status == "ok" for check in found):
@@ -63,7 +61,3 @@ def _without_speed(record: Record, why: str) -> Record:
     return msgspec.structs.replace(
         record, value=None, samples=[], status="refused", reason=f"{WITHHELD}: {why}"
     )
-
-
-def _is_wrong(record: Record) -> bool:
-    return record.status in _WRONG and record.metric != CELL_SECONDS

@@ -3,14 +3,19 @@
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
 
 from assay import host, plugins
 from assay.attention import contract
 from assay.bench import loop, suite, twin
+from assay.bench.call import Call, bind
 from assay.errors import BadInput
+from assay.host import Host
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
+from assay.workloads.synthetic import make
 
 _TWIN_OF = "determinism"  # the probe that asks what another process gives
 
@@ -27,6 +32,22 @@ def run_probes(cell: Cell) -> Iterator[loop.Begin | Measurement]:
         folders=cell.plugin_folders,
     )
     yield from loop.run(request, host.inspect())
+
+
+def run_alone(
+    cell: Cell, metric: str, measure: Callable[[Call, Host], Iterable[Measurement]]
+) -> Iterator[loop.Begin | Measurement]:
+    """What `measure` says of the cell's one subject on its workload; a failure under `metric`."""
+    (subject,) = cell.subjects
+    assert cell.workload
+    yield loop.Begin(subject)
+    workload, here = make(cell.workload), host.inspect()
+    try:
+        call = bind(subject, workload, host=here, device=cell.device, folders=cell.plugin_folders)
+        for measurement in measure(call, here):
+            yield msgspec.structs.replace(measurement, subject=subject, workload=workload.identity)
+    except Exception as error:
+        yield loop.outcome_of(error, subject=subject, metric=metric, workload=cell.workload)
 
 
 def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:

@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 from itertools import product
 
-import msgspec
-
-from assay import host
 from assay.bench import limits
-from assay.bench.call import bind
-from assay.bench.loop import Begin, outcome_of
+from assay.bench.loop import Begin
 from assay.records.schema import Measurement
 from assay.studies import grid
 from assay.studies.cell import Cell
+from assay.studies.probing import run_alone
 from assay.studies.study import Study
-from assay.workloads.synthetic import make
 
 AFTER = ("suite", "check", "bench")
 
@@ -40,19 +36,4 @@ def cells(study: Study) -> list[Cell]:
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
     """The search in a process of its own."""
-    (subject,) = cell.subjects
-    assert cell.workload
-    yield Begin(subject)
-    workload = make(cell.workload)
-    try:
-        call = bind(
-            subject,
-            workload,
-            host=host.inspect(),
-            device=cell.device,
-            folders=cell.plugin_folders,
-        )
-        for measurement in limits.measure(call):
-            yield msgspec.structs.replace(measurement, subject=subject, workload=workload.identity)
-    except Exception as error:
-        yield outcome_of(error, subject=subject, metric="limits", workload=cell.workload)
+    yield from run_alone(cell, "limits", lambda call, host: limits.measure(call))

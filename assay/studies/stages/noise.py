@@ -3,18 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-import msgspec
-
-from assay import host
 from assay.bench import noise
-from assay.bench.call import bind
-from assay.bench.loop import Begin, outcome_of
+from assay.bench.loop import Begin
 from assay.records.schema import Measurement, Record
 from assay.studies import grid
 from assay.studies.cell import Cell
-from assay.studies.stages import bench
+from assay.studies.probing import run_alone
+from assay.studies.proof import unproven
 from assay.studies.study import Study
-from assay.workloads.synthetic import make
 
 AFTER = ("suite", "check", "bench")
 
@@ -47,18 +43,10 @@ def cells(study: Study) -> list[Cell]:
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
     """All samples of one process."""
-    (subject,) = cell.subjects
-    assert cell.workload
-    yield Begin(subject)
-    workload, here = make(cell.workload), host.inspect()
-    try:
-        call = bind(subject, workload, host=here, device=cell.device, folders=cell.plugin_folders)
-        for measurement in noise.measure(call, here, noise.Plan(**cell.options)):
-            yield msgspec.structs.replace(measurement, subject=subject, workload=workload.identity)
-    except Exception as error:
-        yield outcome_of(error, subject=subject, metric="noise", workload=cell.workload)
+    plan = noise.Plan(**cell.options)
+    yield from run_alone(cell, "noise", lambda call, host: noise.measure(call, host, plan))
 
 
 def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
     """Who is not measured, and why; as in bench."""
-    return bench.refusals(cell, earlier)
+    return unproven(cell, earlier)
