@@ -1,0 +1,230 @@
+"""What a store lists: runs, records, losses and ends, one JSON object per line of one file.
+
+A line is appended under a lock after what it names is durable, so whatever is listed is whole. A
+writer that is killed leaves at most a part of a line, which readers pass over and the next writer
+ends.
+"""
+
+import fcntl
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from assay.errors import BadInput
+from assay.records.durable import explained, sync_folder
+
+SCHEMA = 1
+MODES = ("full", "stats", "shapes")
+PHASES = ("train", "prefill", "decode", "eval")
+Mode = Literal["full", "stats", "shapes"]
+Phase = Literal["train", "prefill", "decode", "eval"]
+Scalar = bool | int | float | str | None
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Which call of which attention: no two records of a store share one."""
+
+    run: str
+    step: int
+    layer: int  # the attention's place in the model; -1 where it is not known
+    site: str  # the path of its module
+    rank: int = 0
+    call: int = 0  # how often this site was called before in this step
+
+    @property
+    def name(self) -> str:
+        """Unique, and fit to name a file."""
+        site = re.sub(r"[^A-Za-z0-9.-]+", "-", self.site)[-60:]
+        layer = f"l{self.layer:03d}" if self.layer >= 0 else "lx"
+        return f"{self.run}_s{self.step:06d}_{layer}_{site}_r{self.rank}_c{self.call}"
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True):
+    """Of the finite numbers of one tensor. `outliers` has the channels (head * dim + place) whose
+    largest size is the largest, with that size."""
+
+    count: int
+    nonfinite: int
+    zeros: int
+    minimum: float | None
+    maximum: float | None
+    mean: float | None
+    std: float | None
+    absmax: float | None
+    outliers: list[tuple[int, float]] = []
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
+    """The tensor is that of the record `base`, but from `start` along `axis`: the file has those
+    places, and what of the base lies beyond them stays."""
+
+    base: str
+    axis: int
+    start: int
+
+
+class TensorEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tensor of a record."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stats: Statistics | None = None
+    file: str | None = None  # a file that several records share, where it is not in the record's
+    checksum: str | None = None  # of that file
+    delta: Delta | None = None
+    order: str | None = None  # how q, k, v and out lay in memory: BHSD or BSHD
+    why: str | None = None  # why it is not stored
+
+
+class CaptureRecord(msgspec.Struct, frozen=True, kw_only=True, tag="record", tag_field="kind"):
+    """One attention call."""
+
+    key: Key
+    phase: Phase
+    mode: Mode
+    framework: str
+    device: str
+    implementation: str | None  # what computed it in the model, None where that is not known
+    tensors: dict[str, TensorEntry]
+    scalars: dict[str, Scalar]
+    time: str
+    cut: dict[str, str] = {}  # what was left out on purpose: heads, positions, rows
+    file: str | None = None  # relative to the store; None where no tensor is stored
+    checksum: str | None = None
+    bytes: int = 0
+    schema: int = SCHEMA
+
+    @property
+    def name(self) -> str:
+        return self.key.name
+
+
+class CaptureRun(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="kind"):
+    """Where records come from: the model, its configuration and the machine."""
+
+    run: str
+    rank: int
+    time: str
+    model: dict[str, Scalar]
+    config: dict[str, Scalar]
+    versions: dict[str, str]
+    host: str
+    options: dict[str, Scalar]
+    pid: int
+    schema: int = SCHEMA
+
+
+class Drops(msgspec.Struct, frozen=True, kw_only=True, tag="drops", tag_field="kind"):
+    """Calls that were wanted and are not in the store, so far, by reason."""
+
+    run: str
+    rank: int
+    counts: dict[str, int]
+    schema: int = SCHEMA
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
+    """A run that was closed. One without this line was killed."""
+
+    run: str
+    rank: int
+    records: int
+    bytes: int
+    dropped: dict[str, int]
+    duplicates: int = 0
+    schema: int = SCHEMA
+
+
+Line = CaptureRun | CaptureRecord | Drops | End
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Line)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest:
+    """All that a store lists; records in order of their keys."""
+
+    runs: list[CaptureRun]
+    records: list[CaptureRecord]
+    drops: list[Drops]  # the last of each run and rank
+    ends: list[End]
+    torn_bytes: int
+
+
+def append(path: Path, lines: Sequence[Line]) -> None:
+    """Add lines durably; several processes may at once."""
+    content = _encoder.encode_lines(list(lines))
+    with explained(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                content = b"\n" + content  # ends what a killed writer began
+            try:
+                _write_all(descriptor, content)
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+            if not size:
+                sync_folder(path.parent)
+        finally:
+            os.close(descriptor)  # and with it the lock
+
+
+def read(path: Path) -> Manifest:
+    """All complete lines."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from error
+    lines, torn = [], 0
+    for number, text in enumerate(content.split(b"\n"), start=1):
+        if not text:
+            continue
+        line = _decoded(text, path, number)
+        if line is None:
+            torn += len(text)
+        else:
+            lines.append(line)
+    return _sorted(lines, torn)
+
+
+def _sorted(lines: list[Line], torn: int) -> Manifest:
+    losses = {(line.run, line.rank): line for line in lines if isinstance(line, Drops)}
+    records = [line for line in lines if isinstance(line, CaptureRecord)]
+    return Manifest(
+        runs=[line for line in lines if isinstance(line, CaptureRun)],
+        records=sorted(records, key=lambda record: record.key),
+        drops=list(losses.values()),
+        ends=[line for line in lines if isinstance(line, End)],
+        torn_bytes=torn,
+    )
+
+
+def _decoded(text: bytes, path: Path, number: int) -> Line | None:
+    """A line, or None for the part of one that a killed writer left."""
+    try:
+        line = _decoder.decode(text)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"{path}:{number}: not a line of a manifest ({error}); it was changed from outside, "
+            "or by another version of assay"
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if line.schema != SCHEMA:
+        raise BadInput(f"{path}:{number}: schema {line.schema}, this assay reads {SCHEMA}")
+    return line
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,178 @@
+"""A folder of captured attention calls: one manifest, one file per record, shared files by hash.
+
+    STORE/manifest.jsonl
+    STORE/records/<run>.r<rank>/<key>.safetensors
+    STORE/shared/<digest>.safetensors
+
+A folder under records is made by the one process that writes into it, so two never collide.
+"""
+
+import fnmatch
+import math
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from assay.errors import BadInput
+from assay.records.durable import explained, make_folder
+from assay.workloads import manifest, tensor_files
+from assay.workloads.manifest import CaptureRecord, Line, Manifest, TensorEntry
+from assay.workloads.tensor import Tensor
+
+MANIFEST = "manifest.jsonl"
+RECORDS = "records"
+SHARED = "shared"
+
+
+@dataclass(frozen=True)
+class Store:
+    """A store on disk; tensors are read when they are asked for."""
+
+    path: Path
+    # The last record of a chain of deltas that was read, so that a whole chain is read once.
+    _recent: dict[str, dict[str, Tensor]] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def create(cls, path: Path) -> "Store":
+        """Make a store, or open the one that is there."""
+        path = Path(path)
+        if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).exists():
+            raise BadInput(f"{path} is a folder with other things in it; name a new one")
+        make_folder(path / RECORDS)
+        make_folder(path / SHARED)
+        with explained(path):
+            (path / MANIFEST).touch()
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "Store":
+        """A store that is there."""
+        path = Path(path)
+        if not (path / MANIFEST).is_file():
+            raise BadInput(
+                f"{path} is not a store of captures: it has no {MANIFEST}; make one with "
+                "`assay capture run --hf MODEL --to DIR` or `with assay.capturing(model, DIR):`"
+            )
+        return cls(path)
+
+    def manifest(self) -> Manifest:
+        """What the store lists now."""
+        return manifest.read(self.path / MANIFEST)
+
+    def append(self, lines: Sequence[Line]) -> None:
+        """List what is durable."""
+        manifest.append(self.path / MANIFEST, lines)
+
+    def claim(self, run: str, rank: int) -> Path:
+        """The folder for the files of one run and rank, which must not be there yet."""
+        folder = self.path / RECORDS / f"{run}.r{rank}"
+        with explained(folder):
+            try:
+                folder.mkdir()
+            except FileExistsError:
+                raise BadInput(
+                    f"{self.path} already has run {run} of rank {rank}; give another name, or none"
+                ) from None
+        return folder
+
+    def inside(self, name: str) -> Path:
+        """The path of a file of the store; one that leads out of it is refused."""
+        found = (self.path / name).resolve()
+        if not found.is_relative_to(self.path.resolve()):
+            raise BadInput(f"{self.path}: its manifest names {name}, a path outside the store")
+        return found
+
+    def read(self, record: CaptureRecord) -> dict[str, Tensor]:
+        """The tensors of a record, each with the dtype and shape that the manifest says."""
+        if record.mode != "full":
+            raise BadInput(
+                f"{record.name} was captured as {record.mode}: it has no tensors to read; capture "
+                "with mode full"
+            )
+        own = self._file(record.file, record.checksum, record.bytes) if record.file else {}
+        found = {}
+        for name, entry in record.tensors.items():
+            if entry.why is None:
+                found[name] = self._tensor(name, entry, own, record)
+        self._recent.clear()
+        self._recent[record.name] = found
+        return found
+
+    def find(self, text: str) -> list[CaptureRecord]:
+        """Records by name, by a pattern such as *self_attn*, or by step=3,layer=0:4,phase=decode."""
+        everything = self.manifest().records
+        found = _selected(everything, text)
+        if not found:
+            some = ", ".join(record.name for record in everything[:3]) or "none at all"
+            raise BadInput(f"{self.path} has no record {text!r}; it has {some}...")
+        return found
+
+    def _tensor(
+        self, name: str, entry: TensorEntry, own: dict[str, Tensor], record: CaptureRecord
+    ) -> Tensor:
+        if entry.file:
+            tensor = self._file(entry.file, entry.checksum)[name.rpartition(".")[2]]
+        elif name not in own:
+            raise BadInput(f"{self.path}: the file of {record.name} has no tensor {name}")
+        else:
+            tensor = own[name]
+        if entry.delta:
+            tensor = self._joined(name, entry, tensor)
+        if (tensor.dtype, tuple(tensor.shape)) != (entry.dtype, tuple(entry.shape)):
+            raise BadInput(
+                f"{self.path}: {name} of {record.name} is {tensor.dtype} {tensor.shape}, the "
+                f"manifest says {entry.dtype} {entry.shape}"
+            )
+        return tensor
+
+    def _joined(self, name: str, entry: TensorEntry, change: Tensor) -> Tensor:
+        assert entry.delta
+        base_name, axis, start = entry.delta.base, entry.delta.axis, entry.delta.start
+        if base_name not in self._recent:
+            bases = [r for r in self.manifest().records if r.name == base_name]
+            if not bases:
+                raise BadInput(f"{self.path}: {name} is told from {base_name}, which is not there")
+            self.read(bases[0])
+        base = self._recent[base_name][name].bits
+        end = start + change.shape[axis]
+        parts = [np.take(base, range(start), axis=axis), change.bits]
+        if end < base.shape[axis]:
+            parts.append(np.take(base, range(end, base.shape[axis]), axis=axis))
+        return Tensor(entry.dtype, np.concatenate(parts, axis=axis))
+
+    def _file(self, name: str, checksum: str | None, size: int | None = None) -> dict[str, Tensor]:
+        return tensor_files.read(self.inside(name), checksum=checksum, size=size or None)
+
+
+def new_run_name() -> str:
+    """Sorts by time; two processes that begin together still differ."""
+    now = time.time()
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now))
+    return f"{stamp}.{int(now % 1 * 1000):03d}Z-{os.urandom(4).hex()}"
+
+
+def _selected(records: Sequence[CaptureRecord], text: str) -> list[CaptureRecord]:
+    if "=" in text:
+        for part in text.split(","):
+            records = [record for record in records if _matches(record, part, text)]
+        return list(records)
+    return [r for r in records if r.name == text or fnmatch.fnmatchcase(r.name, text)]
+
+
+def _matches(record: CaptureRecord, part: str, text: str) -> bool:
+    name, _, wanted = part.partition("=")
+    if name in ("step", "layer", "rank", "call"):
+        low, colon, high = wanted.partition(":")
+        if not low.isdigit() or (high and not high.isdigit()):
+            raise BadInput(f"{text!r}: {part!r} wants a whole number, or from:to")
+        if not colon:
+            return getattr(record.key, name) == int(low)
+        return int(low) <= getattr(record.key, name) < (int(high) if high else math.inf)
+    texts = {"site": record.key.site, "phase": record.phase, "run": record.key.run}
+    if name not in texts:
+        raise BadInput(f"{text!r}: {name!r} is not step, layer, rank, call, site, phase or run")
+    return fnmatch.fnmatchcase(texts[name], wanted)
