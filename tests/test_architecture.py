@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "records": {"errors", "host", "plugins"},
     "peaks": {"plugins", "records"},
     "workloads": BASE,
+    "capture": BASE | {"workloads"},
     "attention": BASE | {"workloads"},
     "models": {"errors", "plugins", "host", "records", "workloads", "attention"},
     "bench": BASE | {"workloads", "attention", "models", "laws"},
@@ -32,8 +33,9 @@ MAY_IMPORT = {
     "reports": {"errors", "host", "plugins", "records", "laws"},
     "verify": {"errors", "host", "plugins", "records"},
     "cli": {"errors", "plugins"},
-    "verbs": BASE | {"laws", "peaks", "reports", "verify", "studies"},
-    "__init__": {"records", "bench"},
+    "verbs": BASE
+    | {"laws", "peaks", "reports", "verify", "studies", "capture", "workloads", "models"},
+    "__init__": {"records", "bench", "capture"},
     "__main__": {"cli"},
 }
 FRAMEWORKS = ("torch", "jax", "triton", "wandb", "ray")

@@ -103,7 +103,7 @@ class Store:
         return found
 
     def find(self, text: str) -> list[CaptureRecord]:
-        """Records by name, by a pattern such as *self_attn*, or by step=3,layer=0:4,phase=decode."""
+        """Records by name, by a pattern (*self_attn*), or by step=3,layer=0:4,phase=decode."""
         everything = self.manifest().records
         found = _selected(everything, text)
         if not found:
