@@ -1,1 +1,1 @@
-"""Models that put attention to work, as Flax modules that load existing checkpoints."""
+"""Models that put attention to work: Flax modules of our own, and language models of others."""

@@ -1,0 +1,130 @@
+"""A language model that is ready to run, and what it is: the answer of every loader here."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from assay import plugins
+from assay.errors import BadInput, CannotRunHere
+
+DTYPES = ("float32", "bfloat16", "float16")
+_BYTE_VALUES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelIdentity:
+    """Which weights these are. What is not known is None, and `why` says why by its name."""
+
+    name: str  # as it was asked for
+    title: str | None  # as its makers call it
+    architecture: str  # the class that runs it
+    parameters: int  # tied ones are counted once
+    digest: str | None  # "sha256:..." of the weights: of the file they lie in, where there is one
+    revision: str | None = None  # version of the package or commit of the repository
+    licence: str | None = None
+    why: dict[str, str]
+
+
+class Loaded(NamedTuple):
+    """A model in evaluation mode on its device, its tokenizer, and which model it is."""
+
+    model: Any  # a transformers model
+    tokenizer: Any | None  # a transformers tokenizer; None where the model comes without one
+    identity: ModelIdentity
+
+    def token_ids(self, text: str) -> list[int]:
+        """The ids of a text. A model without a tokenizer reads the text's UTF-8 bytes."""
+        if self.tokenizer is not None:
+            return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        vocabulary = self.model.config.vocab_size
+        if vocabulary < _BYTE_VALUES:
+            raise BadInput(
+                f"{self.identity.name} has no tokenizer and only {vocabulary} ids, too few for "
+                f"bytes ({_BYTE_VALUES}); give token ids, or a model with a tokenizer"
+            )
+        return list(text.encode())
+
+
+def require(packages: Sequence[str], *, purpose: str) -> None:
+    """Refuse to go on where one of `packages` is not installed."""
+    missing = [package for package in packages if not plugins.installed(package)]
+    if missing:
+        raise CannotRunHere(
+            f"{purpose} needs {', '.join(missing)}, not installed here: pip install 'assay[hf]'"
+            + (" and pip install 'assay[torch]'" if "torch" in missing else "")
+        )
+
+
+def torch_dtype(name: str) -> Any:
+    """torch's dtype called `name`."""
+    import torch
+
+    if name not in DTYPES:
+        raise BadInput(f"dtype {name!r} is not one a model is loaded in; say {', '.join(DTYPES)}")
+    return getattr(torch, name)
+
+
+def place(model: Any, device: str) -> Any:
+    """The model in evaluation mode on `device`, its dtypes as they are.
+
+    `model.to(dtype)` is never used: it would round the frequencies of the rotary embedding too.
+    """
+    import torch
+
+    try:
+        return model.to(torch.device(device)).eval()
+    except (RuntimeError, AssertionError) as error:
+        if isinstance(error, torch.OutOfMemoryError):
+            raise
+        if re.match(r"(cpu|cuda|xpu|mps)(:\d+)?$", device):
+            raise CannotRunHere(f"there is no device {device!r} here: {error}") from error
+        raise BadInput(
+            f"{device!r} is not the name of a device ({error}); say cpu or cuda:0"
+        ) from error
+
+
+@contextmanager
+def refusals_of_attention(attention: str) -> Iterator[None]:
+    """Turn transformers' refusal of an attention implementation into one of ours."""
+    try:
+        yield
+    except ImportError as error:
+        raise CannotRunHere(f"attention {attention!r} cannot run here: {error}") from error
+    except ValueError as error:
+        if attention in str(error):
+            raise BadInput(f"attention {attention!r}: {error}") from error
+        raise
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without transformers' progress bars, which would be mixed into what a verb prints."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def count_parameters(model: Any) -> int:
+    """How many numbers are learned; `parameters()` gives a tied one once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def digest_of_parameters(model: Any) -> str:
+    """A digest of names, dtypes, shapes and bits of all parameters, wherever they lie."""
+    import torch
+
+    summary = hashlib.sha256()
+    for name, parameter in sorted(model.named_parameters()):
+        bits = parameter.detach().cpu().contiguous().view(torch.uint8)
+        summary.update(f"{name} {parameter.dtype} {list(parameter.shape)}\n".encode())
+        summary.update(bits.numpy().tobytes())
+    return f"sha256:{summary.hexdigest()}"
