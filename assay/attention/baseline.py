@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from assay.attention.reference import Result
-from assay.workloads.synthetic import rounded
+from assay.workloads.rounding import rounded
 from assay.workloads.visibility import visible
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from assay.bench import judge, sampling
 from assay.bench.call import Call
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 FACTORS = (-1.0, 2.0, -2.0, 4.0, -4.0)
 _SCALED = ("out", "dq")  # of those that are looked at

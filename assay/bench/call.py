@@ -12,7 +12,7 @@ from assay.attention import contract
 from assay.attention.contract import Implementation
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 INPUTS = ("q", "k", "v")
 ALL = (True, True, True)

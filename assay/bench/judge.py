@@ -14,7 +14,7 @@ from assay.bench import sampling
 from assay.bench.call import Call
 from assay.records.schema import Measurement
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 SOURCE = "float64 reference; budget: see assay/attention/budget.py"
 _MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at

@@ -26,8 +26,9 @@ from assay.bench.gates import Gates
 from assay.errors import BadInput
 from assay.host import Host, inspect
 from assay.records.schema import Measurement, Status
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload, identity, make
+from assay.workloads.workload import Workload, identity
 
 
 class Begin(msgspec.Struct, frozen=True):

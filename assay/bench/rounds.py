@@ -20,7 +20,7 @@ from assay.bench.timing import Timer, clocks_of
 from assay.errors import BadInput
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3

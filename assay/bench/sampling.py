@@ -15,7 +15,7 @@ import numpy as np
 from assay.attention import baseline, reference
 from assay.attention.budget import Allowance, allowances
 from assay.attention.reference import Result
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 _PAIRS = 6
 _ROWS = 16

@@ -23,8 +23,9 @@ from assay.bench.twin import Elsewhere
 from assay.host import Host
 from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import identity, make
+from assay.workloads.workload import identity
 
 _SHRINKING_S = 6.0
 _STATE = (

@@ -16,8 +16,8 @@ from pathlib import Path
 from assay import host
 from assay.bench import judge
 from assay.bench.call import Unsupported, bind
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import make
 
 _PATIENCE_S = 120.0
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from assay.records.schema import WorkloadIdentity
 from assay.workloads import blocks
+from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import identity, rounded
+from assay.workloads.workload import identity
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from assay.records.identity import digest
 from assay.records.schema import Measurement, Status
 from assay.sources import content_digests
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import identity
+from assay.workloads.workload import identity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from assay.studies.attempt import SCRATCH, Job, Limits
 from assay.studies.cell import outcome
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
-from assay.workloads.synthetic import identity
+from assay.workloads.workload import identity
 
 
 class Observer(Protocol):

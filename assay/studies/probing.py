@@ -15,7 +15,7 @@ from assay.errors import BadInput
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
-from assay.workloads.synthetic import make
+from assay.workloads.making import make
 
 _TWIN_OF = "determinism"  # the probe that asks what another process gives
 

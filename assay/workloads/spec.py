@@ -2,11 +2,13 @@
 
     b2_h8_kv2_q113_k1023_d64_causal_float32     batch 2, 8 query and 2 kv heads, 113 queries, ...
     b1_h1_kv1_q9_k9_d16_full_float16_w4_ties    what is unusual comes last: window 4, ties
+    b1_h9_kv3_q512_k512_d64_causal_float32_captured-s0-l3-5f3a9c   layer 3 in step 0 of a capture
 
 In a name given by a user `s128` stands for q128_k128, `kv` defaults to `h` and the rest to what a
 study says.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass, fields
 from typing import Any
@@ -54,6 +56,9 @@ class WorkloadSpec:
     masked: bool = False  # with a random boolean mask
     values: str = "normal"
     layout: str = "plain"
+    exact_scale: float | None = None  # where scores are multiplied by something else
+    captured: str = ""  # STORE#RECORD where the arrays come from a store, else they are drawn
+    content: str = ""  # the checksum of that record
 
     def __post_init__(self) -> None:
         sizes = (self.batch, self.heads, self.kv_heads, self.query_length, self.key_length)
@@ -83,12 +88,23 @@ class WorkloadSpec:
         unusual += [flag for flag in _FLAGS if getattr(self, flag)]
         unusual += [self.values] if self.values != "normal" else []
         unusual += [self.layout] if self.layout != "plain" else []
+        unusual += [self._record] if self.captured else []
         return "_".join((sizes, mask, self.dtype, *unusual))
 
     @property
     def scale(self) -> float:
         """What scores are multiplied by: one over the root of the head dimension, as a rule."""
+        if self.exact_scale is not None:
+            return self.exact_scale
         return self.scale_percent / 100 * self.head_dim**-0.5
+
+    @property
+    def _record(self) -> str:
+        """A captured record in few letters: its step and layer, and what tells it from others."""
+        place = re.search(r"_s(\d+)_l(\d+|x)_[^#]*$", self.captured)
+        short = f"s{int(place[1])}-l{place[2].lstrip('0') or '0'}" if place else "record"
+        mark = hashlib.blake2b(f"{self.captured}@{self.content}".encode(), digest_size=3)
+        return f"captured-{short}-{mark.hexdigest()}"
 
     @property
     def extras(self) -> frozenset[str]:
@@ -130,7 +146,7 @@ def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
         else:
             raise BadInput(
                 f"workload {name!r}: {part!r} is not understood; write for example "
-                "b1_h8_kv2_q113_k1023_d64_causal_float32, or b1_h8_s128"
+                "b1_h8_kv2_q113_k1023_d64_causal_float32, b1_h8_s128, or captured:STORE#RECORD"
             )
     if "heads" in given:
         given.setdefault("kv_heads", given["heads"])

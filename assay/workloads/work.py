@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from assay.attention import baseline, reference  # noqa: E402
 from assay.attention.budget import allowances  # noqa: E402
 from assay.attention.sequence import flash2_torch  # noqa: E402
 from assay.attention.sequence.flash2_torch import FlashAttention2, attention, tiles  # noqa: E402
+from assay.workloads.making import make  # noqa: E402
 from assay.workloads.spec import WorkloadSpec  # noqa: E402
-from assay.workloads.synthetic import make  # noqa: E402
 from assay.workloads.visibility import visible  # noqa: E402
 
 

@@ -15,8 +15,8 @@ from assay.attention.sequence import jax_cudnn, jax_pallas  # noqa: E402
 from assay.bench import judge  # noqa: E402
 from assay.bench.call import Call, bind_loaded  # noqa: E402
 from assay.devices import Device  # noqa: E402
+from assay.workloads.making import make  # noqa: E402
 from assay.workloads.spec import WorkloadSpec  # noqa: E402
-from assay.workloads.synthetic import make  # noqa: E402
 
 HERE = host.inspect()
 NAMES = ("jax_xla", "jax_pallas", "jax_cudnn")

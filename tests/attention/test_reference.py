@@ -7,8 +7,8 @@ import pytest
 
 from assay.attention import baseline, reference
 from assay.attention.budget import allowances, ulp
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import make
 
 
 def workload(**given):

@@ -5,8 +5,8 @@ from pathlib import Path
 from assay import host
 from assay.bench.call import Call, bind
 from assay.records.schema import Measurement
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec, parse
-from assay.workloads.synthetic import make
 
 DEFAULTS = WorkloadSpec(
     batch=1, heads=2, kv_heads=2, query_length=64, key_length=64, head_dim=32, dtype="float32",

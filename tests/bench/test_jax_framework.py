@@ -9,7 +9,7 @@ import jax.numpy as jnp  # noqa: E402
 
 from assay import plugins  # noqa: E402
 from assay.bench.call import framework_named  # noqa: E402
-from assay.workloads.synthetic import rounded  # noqa: E402
+from assay.workloads.rounding import rounded  # noqa: E402
 
 FRAMEWORK = framework_named("jax")
 

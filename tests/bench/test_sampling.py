@@ -10,8 +10,8 @@ pytest.importorskip("torch")
 from assay import host
 from assay.bench import judge, sampling
 from assay.bench.call import bind
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec, parse
-from assay.workloads.synthetic import make
 
 PLAIN = WorkloadSpec(
     batch=1, heads=1, kv_heads=1, query_length=1, key_length=1, head_dim=16, dtype="float32",

@@ -11,7 +11,7 @@ from assay.bench import judge  # noqa: E402
 from assay.bench.cases import Plan  # noqa: E402
 from assay.bench.diagnosis import conditions, masks  # noqa: E402
 from assay.errors import BadInput  # noqa: E402
-from assay.workloads.synthetic import make  # noqa: E402
+from assay.workloads.making import make  # noqa: E402
 
 PLAN = Plan(seed=0, count=10, quick=True, gpu=False)
 

@@ -18,8 +18,8 @@ from assay.bench.loop import Request  # noqa: E402
 from assay.errors import BadInput  # noqa: E402
 from assay.models import layer, layer_inputs, layer_reference, layer_work  # noqa: E402
 from assay.records.schema import Measurement  # noqa: E402
+from assay.workloads.rounding import rounded  # noqa: E402
 from assay.workloads.spec import WorkloadSpec  # noqa: E402
-from assay.workloads.synthetic import rounded  # noqa: E402
 
 LENGTH = 19
 SPEC = WorkloadSpec(

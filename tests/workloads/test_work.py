@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from assay.workloads import work
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import make
 
 SPEC = WorkloadSpec(
     batch=3, heads=4, kv_heads=2, query_length=17, key_length=33, head_dim=16, dtype="float16",

@@ -7,8 +7,9 @@ import pytest
 
 from assay.errors import BadInput
 from assay.workloads import blocks
+from assay.workloads.making import make
+from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec, parse
-from assay.workloads.synthetic import make, rounded
 
 SPEC = WorkloadSpec(
     batch=1, heads=8, kv_heads=2, query_length=5, key_length=7, head_dim=4, dtype="float32",

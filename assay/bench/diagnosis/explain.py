@@ -11,8 +11,9 @@ from assay.bench.call import Call
 from assay.bench.cases import size
 from assay.bench.diagnosis import conditions, gradient_suspects, location
 from assay.bench.diagnosis.suspects import scores_of, suspects
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload, make
+from assay.workloads.workload import Workload
 
 _EXAMINED = 6  # failing cases, from small to large, and as many that passed
 _LARGEST_EXAMINED = 10_000_000  # in the units of cases.size

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.bench.diagnosis.suspects import attend
-from assay.workloads.synthetic import Workload
 from assay.workloads.visibility import visible
+from assay.workloads.workload import Workload
 
 
 @dataclass(frozen=True, kw_only=True)

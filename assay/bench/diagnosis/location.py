@@ -3,7 +3,7 @@
 import numpy as np
 
 from assay.attention.budget import ulp
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 _AXES = ("batch row", "head", "row", "channel")
 _ROUNDINGS = ("bfloat16", "float16")

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload
 from assay.workloads.visibility import visible
+from assay.workloads.workload import Workload
 
 TILES = (16, 32, 64, 128)
 

@@ -14,7 +14,7 @@ import numpy as np
 from assay.attention import reference
 from assay.attention.reference import Result
 from assay.bench.diagnosis import masks
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 TILES = (16, 32, 64, 128, 256, 512)
 

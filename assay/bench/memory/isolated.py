@@ -20,8 +20,8 @@ from typing import Any
 from assay import host
 from assay.bench.call import Call, bind
 from assay.bench.memory.peak import Peak
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import make
 
 _POLL_S = 0.02
 _AVAILABLE_SHARE = 0.9  # of the memory that is free when the process starts

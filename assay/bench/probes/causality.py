@@ -9,8 +9,9 @@ from assay.bench.call import Call
 from assay.bench.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
+from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload, rounded
+from assay.workloads.workload import Workload
 
 STAGE = "check"
 

@@ -15,7 +15,7 @@ from assay.bench.profile.trace import Kernel
 from assay.bench.reading import Reading, instruments_of
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 CALLS = 5
 # Of the longest kernel: metric, unit, and whether the profiler tells it or the binary.

@@ -8,7 +8,7 @@ from assay.bench.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 STAGE = "check"
 

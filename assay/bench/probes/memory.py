@@ -10,7 +10,7 @@ from assay.bench.memory.peak import Peak
 from assay.bench.reading import Reading, instruments_of
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 _NO_BACKWARD = "it has no backward pass here"
 Read = TypeVar("Read", bound=Reading)

@@ -10,8 +10,9 @@ from assay.bench.call import INPUTS, Call
 from assay.bench.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
+from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import Workload, make
+from assay.workloads.workload import Workload
 
 STAGE = "check"
 

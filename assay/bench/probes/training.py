@@ -3,7 +3,7 @@
 from assay.bench.call import Call, require_backward
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 PAIRED = True
 NEEDS = ("accuracy", "gradients", "kernels")

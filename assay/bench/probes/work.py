@@ -6,7 +6,7 @@ from assay.bench.call import Call
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.workloads import work
-from assay.workloads.synthetic import Workload
+from assay.workloads.workload import Workload
 
 _SOURCES = {
     "forward_flops": "formula: 4 D per visible pair of query and key, for each query head",

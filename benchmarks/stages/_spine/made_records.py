@@ -8,7 +8,7 @@ from statistics import median
 from assay.records.identity import digest
 from assay.records.schema import CELL_SECONDS, SCHEMA, Record, WorkloadIdentity
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.synthetic import identity
+from assay.workloads.workload import identity
 
 SUBJECTS = tuple(f"implementation_{number}" for number in range(10))
 METRICS = (

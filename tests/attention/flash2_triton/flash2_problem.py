@@ -11,7 +11,7 @@ from assay.attention import baseline, reference
 from assay.attention.budget import TENSORS, allowances, ulp
 from assay.attention.sequence import flash2_triton
 from assay.workloads import visibility
-from assay.workloads.synthetic import rounded
+from assay.workloads.rounding import rounded
 
 
 @dataclass(frozen=True, kw_only=True)

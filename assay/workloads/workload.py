@@ -1,0 +1,90 @@
+"""The arrays of one attention call, wherever they come from, and what identifies them.
+
+Arrays are float32 that hold only values of the workload's dtype, so that converting them is
+exact in any framework, also where NumPy has no such dtype.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from assay.records.schema import WorkloadIdentity
+from assay.workloads import blocks
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.visibility import visible, visible_packed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Captured:
+    """What a model computed of a captured workload, and with what."""
+
+    out: "np.ndarray"  # [batch, heads, queries, head_dim]
+    implementation: str | None
+    device: str
+    versions: dict[str, str]
+    rows: "np.ndarray"  # [batch, 1, queries] of bool: those that see a key, whose output is defined
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Workload:
+    """Inputs of one attention call, and the gradient that is sent back through it."""
+
+    spec: WorkloadSpec
+    q: "np.ndarray"
+    k: "np.ndarray"
+    v: "np.ndarray"
+    grad_out: "np.ndarray"
+    lengths: "np.ndarray | None" = None  # [batch] of int32: how many keys of a row are there
+    mask: "np.ndarray | None" = None  # [batch, 1, queries, keys] of bool
+    cu_seqlens: "tuple[np.ndarray, np.ndarray] | None" = None  # where packed sequences begin
+    captured: "Captured | None" = None
+
+    @cached_property
+    def identity(self) -> WorkloadIdentity:
+        content = hashlib.blake2b(self.spec.dtype.encode(), digest_size=16)
+        marks = (self.lengths, self.mask, *(self.cu_seqlens or ()))
+        for array in (self.q, self.k, self.v, self.grad_out, *marks):
+            if array is not None:
+                content.update(repr(array.shape).encode())
+                content.update(blocks.content(array))
+        return identity(self.spec, content.hexdigest())
+
+    @cached_property
+    def seen(self) -> "np.ndarray":
+        """Which keys each query may see, [batch or 1, 1, queries, keys]."""
+        import numpy as np
+
+        limits = {"causal": self.spec.causal, "window": self.spec.window}
+        if self.cu_seqlens:
+            return visible_packed(*self.cu_seqlens, **limits)[None, None]
+        seen = visible(self.spec.query_length, self.spec.key_length, **limits)[None, None]
+        if self.lengths is not None:
+            seen = seen & (np.arange(self.spec.key_length) < self.lengths[:, None, None, None])
+        return seen if self.mask is None else seen & self.mask
+
+    def seen_of(
+        self, batch: int, *, rows: "np.ndarray | None" = None, columns: "np.ndarray | None" = None
+    ) -> "np.ndarray":
+        """Of one batch row, which of some keys each of some queries may see; never all at once."""
+        import numpy as np
+
+        spec = self.spec
+        every_row, every_column = np.arange(spec.query_length), np.arange(spec.key_length)
+        rows = every_row if rows is None else rows
+        columns = every_column if columns is None else columns
+        if self.cu_seqlens:
+            return self.seen[0, 0][np.ix_(rows, columns)]
+        limits = {"causal": spec.causal, "window": spec.window}
+        seen = visible(spec.query_length, spec.key_length, rows=rows, columns=columns, **limits)
+        if self.lengths is not None:
+            seen &= columns < self.lengths[batch]
+        return seen if self.mask is None else seen & self.mask[batch, 0][np.ix_(rows, columns)]
+
+
+def identity(spec: WorkloadSpec, content: str | None = None) -> WorkloadIdentity:
+    """How records name a workload; `content` is None while its arrays are not made."""
+    return WorkloadIdentity(name=spec.name, spec=spec.as_dict(), content=content)
