@@ -10,10 +10,12 @@ A folder under records is made by the one process that writes into it, so two ne
 import fnmatch
 import math
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from assay.records.durable import explained, make_folder
 from assay.workloads import manifest, tensor_files
 from assay.workloads.manifest import CaptureRecord, Line, Manifest, TensorEntry
 from assay.workloads.tensor import Tensor
+
+if TYPE_CHECKING:
+    from assay.workloads.writer import Recording
 
 MANIFEST = "manifest.jsonl"
 RECORDS = "records"
@@ -78,6 +83,12 @@ class Store:
                     f"{self.path} already has run {run} of rank {rank}; give another name, or none"
                 ) from None
         return folder
+
+    def recording(self, **given: Any) -> "Recording":
+        """A writer of one run; see Recording for what may be given."""
+        from assay.workloads.writer import Recording
+
+        return Recording(self, **given)
 
     def inside(self, name: str) -> Path:
         """The path of a file of the store; one that leads out of it is refused."""
@@ -157,7 +168,7 @@ def new_run_name() -> str:
 
 def _selected(records: Sequence[CaptureRecord], text: str) -> list[CaptureRecord]:
     if "=" in text:
-        for part in text.split(","):
+        for part in re.split("[,;]", text):
             records = [record for record in records if _matches(record, part, text)]
         return list(records)
     return [r for r in records if r.name == text or fnmatch.fnmatchcase(r.name, text)]

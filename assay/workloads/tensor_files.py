@@ -10,7 +10,7 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +51,31 @@ def write(
 
     `note` is text that travels in the file, so that a file alone says what it holds.
     """
-    make = _npz_parts if path.suffix == ".npz" else _safetensors_parts
-    parts = make(tensors, note)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    checksum, size = 0, 0
+    parts = encoded(tensors, form=path.suffix[1:], note=note)
+    return write_parts(path, parts, sync=sync), sum(map(len, parts))
+
+
+def encoded(tensors: Mapping[str, Tensor], *, form: str, note: str = "") -> list[memoryview]:
+    """The bytes of a file, in pieces; tensors of a safetensors file are not copied."""
+    return list((_npz_parts if form == "npz" else _safetensors_parts)(tensors, note))
+
+
+def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -> str:
+    """Write a file in one piece or not at all; its checksum."""
+    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
+    checksum = 0
     with explained(path):
         try:
             with open(temporary, "xb", buffering=0) as file:
                 for part in parts:
                     checksum = zlib.crc32(part, checksum)
-                    size += len(part)
                     _write_all(file.fileno(), part)
                 if sync:
                     os.fsync(file.fileno())
             os.rename(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-    return f"crc32:{checksum:08x}", size
+    return f"crc32:{checksum:08x}"
 
 
 def read(path: Path, *, checksum: str | None = None, size: int | None = None) -> dict[str, Tensor]:
