@@ -17,6 +17,7 @@ from assay.reports.noise import noise_table
 from assay.reports.paired import paired
 from assay.reports.pivot import pivots
 from assay.reports.provenance import commit_text, provenance
+from assay.reports.replayed import replayed
 from assay.reports.speed_rows import STAGES as SPEED_STAGES
 from assay.reports.speed_rows import Row, speed_rows
 from assay.reports.tables import Table, condensed, outcomes, results, stages
@@ -60,7 +61,7 @@ def compose(
         verdict=verdict,
         tone=tone,
         facts=tuple(_facts(contents)),
-        answers=tuple(line for rows in speeds.values() for line in answers(rows)),
+        answers=(*(a for rows in speeds.values() for a in answers(rows)), *replayed(records)),
         problems=(*contents.problems, *_mixed_hosts(contents), *doubts, *problems),
         outcomes=condensed(outcomes(records)),
         stages=stages(contents.stages),

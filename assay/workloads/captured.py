@@ -23,14 +23,30 @@ _NEEDED = ("q", "k", "v")
 
 def specs(entry: str, *, seed: int = 0) -> list[WorkloadSpec]:
     """The workloads that an entry of a study's list stands for; `seed` draws their gradients."""
-    path, _, wanted = entry.removeprefix(PREFIX).partition("#")
-    store = Store.open(Path(path))
+    wanted = entry.partition("#")[2]
+    store = Store.open(store_path(entry))
     records = store.find(wanted) if wanted else store.manifest().records
     usable = [record for record in records if not unusable(record)]
     if not usable:
         why = unusable(records[0]) if records else "it has no records"
         raise BadInput(f"{entry}: none of {len(records)} records is a workload: {why}")
     return [_spec(store, record, seed) for record in usable]
+
+
+def entry(path: Path, records: str | None = None) -> str:
+    """The entry of a study's list that stands for some records of a store, or for all."""
+    if path.is_file():
+        raise BadInput(
+            f"{path} is a file, wanted a store; `assay capture import {path} --to DIR` makes one"
+        )
+    Store.open(path)
+    chosen = f"#{records.replace(',', ';')}" if records else ""
+    return f"{PREFIX}{path}{chosen}"
+
+
+def store_path(entry: str) -> Path:
+    """The store that an entry names."""
+    return Path(entry.removeprefix(PREFIX).partition("#")[0])
 
 
 def unusable(record: CaptureRecord) -> str | None:
@@ -105,8 +121,14 @@ def _captured(
         implementation=record.implementation,
         device=record.device,
         versions=_run(store, record).versions,
+        order=_order(record),
         rows=workload.seen.any(axis=-1),
     )
+
+
+def _order(record: CaptureRecord) -> str | None:
+    orders = {record.tensors[name].order for name in _NEEDED}
+    return orders.pop() if len(orders) == 1 else None
 
 
 def _run(store: Store, record: CaptureRecord) -> CaptureRun:

@@ -26,6 +26,7 @@ class Captured:
     implementation: str | None
     device: str
     versions: dict[str, str]
+    order: str | None  # how q, k and v lay in memory: BHSD or BSHD; None where not alike
     rows: "np.ndarray"  # [batch, 1, queries] of bool: those that see a key, whose output is defined
 
 

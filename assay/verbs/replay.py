@@ -1,0 +1,52 @@
+"""Run implementations on captured inputs: check, output of the model, speed and memory."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+from assay.verbs._running import finish
+
+EXAMPLE = "Example: assay replay captures/smollm2 layer=3 --impl all"
+STAGES = "host,check,bench"
+
+
+def command() -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command(help=f"{__doc__} {EXAMPLE}")(replay)
+    return app
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(help="A store of captures.")],
+    records: Annotated[
+        str | None,
+        typer.Argument(help="Some of its records: a name, a pattern, or step=0,layer=3:5."),
+    ] = None,
+    impl: flags.Impl = None,
+    probe: flags.Probe = None,
+    device: flags.Device = None,
+    seed: flags.Seed = None,
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    out: flags.Out = flags.RESULTS,
+    plugins: flags.Plugins = None,
+    quick: flags.Quick = False,
+    as_json: flags.Json = False,
+    dry_run: flags.DryRun = False,
+) -> None:
+    from assay.verbs._adhoc import run_adhoc
+    from assay.workloads import captured
+
+    settings = flags.as_settings(
+        impl=impl,
+        workload=captured.entry(path, records),
+        probe=probe,
+        device=device,
+        seed=seed,
+        quick=quick,
+    )
+    asked = [] if config else [f"STAGES={STAGES}"]
+    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=[*asked, *settings])
+    finish(run_adhoc("replay", study, out=out, as_json=as_json, dry_run=dry_run))
