@@ -54,8 +54,13 @@ class ActiveRun:
 def execute(active: ActiveRun, observer: Observer) -> list[Record]:
     """Do what is left of the run; returns its current records. The run must be held."""
     records: list[Record] = []
-    for stage in active.stages:
+    supplied = False
+    for planned in active.stages:
+        stage = planned
+        if supplied:  # what this stage is about may not have been there before
+            stage = plan.make_stage(planned.name, active.study, active.host)
         records += _do_stage(stage, active, records, observer)
+        supplied = supplied or stage.supplies
     return records
 
 

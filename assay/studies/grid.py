@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from assay import plugins
 from assay.errors import BadInput
 from assay.studies.cell import Cell
 from assay.studies.study import Study
+from assay.workloads import captured
 from assay.workloads.spec import MASKS, WorkloadSpec, parse
 
 
@@ -36,10 +38,20 @@ def workloads(study: Study) -> list[WorkloadSpec]:
     ]
     if not study.workloads:
         return grid
-    named = [parse(name, defaults=grid[0]) for name in study.workloads]
+    named = [spec for entry in study.workloads for spec in _named(entry, study, grid[0])]
     if len(set(named)) < len(named):
         raise BadInput(f"WORKLOADS={','.join(study.workloads)} names one workload twice")
     return named
+
+
+def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpec]:
+    """The workloads that an entry of WORKLOADS stands for."""
+    if not entry.startswith(captured.PREFIX):
+        return [parse(entry, defaults=defaults)]
+    store = captured.store_path(entry)
+    if study.capture_model and store == Path(study.capture_to) and not store.exists():
+        return []  # the stage capture makes them, and what follows it is planned anew then
+    return captured.specs(entry, seed=study.seed)
 
 
 def cells(study: Study, stage: str) -> list[Cell]:

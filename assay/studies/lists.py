@@ -48,6 +48,13 @@ def words(text: str, *, allowed: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
+def word(text: str, *, allowed: Sequence[str]) -> str:
+    """One entry, among `allowed`."""
+    if text not in allowed:
+        raise BadInput(f"{text!r} is not one of {', '.join(allowed)}")
+    return text
+
+
 def sizes(text: str) -> tuple[int, ...]:
     """Whole numbers from 1."""
     return tuple(_positive(entry) for entry in some_entries(text))

@@ -35,6 +35,7 @@ class PlannedStage:
     cells: tuple[PlannedCell, ...]
     refusals: Callable[[Cell, Sequence[Record]], Mapping[str, str]] | None
     fails_on: frozenset[Status]
+    supplies: bool = False  # later stages make their cells of what this one makes
 
 
 def on_device(study: Study, host: Host) -> Study:
@@ -46,8 +47,12 @@ def on_device(study: Study, host: Host) -> Study:
 
 def make(study: Study, host: Host) -> list[PlannedStage]:
     """The stages of a study in topological order, with fingerprinted cells."""
-    study = on_device(study, host)
-    return [_stage(name, study, host) for name in _ordered(study)]
+    return [make_stage(name, study, host) for name in _ordered(study)]
+
+
+def make_stage(name: str, study: Study, host: Host) -> PlannedStage:
+    """One stage of a study, with the cells that it has now."""
+    return _stage(name, on_device(study, host), host)
 
 
 def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Record]) -> Obstacles:
@@ -120,6 +125,7 @@ def _stage(name: str, study: Study, host: Host) -> PlannedStage:
         cells=tuple(PlannedCell(cell=c, fingerprint=fingerprint(name, c, host)) for c in cells),
         refusals=partial(_ask, plugin, "refusals", refusals) if refusals else None,
         fails_on=frozenset(plugin.literals["FAILS_ON"]),
+        supplies=plugin.literals["SUPPLIES"],
     )
 
 

@@ -67,6 +67,13 @@ class Study:
     masks: tuple[str, ...] = _read(partial(lists.words, allowed=MASKS))
     device: str  # one of DEVICES
     device_index: int = _read(int)
+    capture_model: str = _read(str)
+    capture_to: str = _read(str)  # a folder
+    capture_text: str = _read(str)
+    capture_tokens: int = _read(int)
+    capture_decode: int = _read(int)
+    capture_layers: str = _read(str)
+    capture_dtype: str = _read(partial(lists.word, allowed=DTYPES))
     suite_cases: int = _read(int)
     suite_budget_s: int = _read(int)
     suite_quick: bool = _read(lambda text: text == "y")

@@ -1,9 +1,11 @@
 """What a study does, in the order that each file's AFTER gives; one file each.
 
 FAILS_ON are the outcomes that make a stage failed: where speeds are measured, running out of memory
-is a result like another; where correctness is, it is not.
+is a result like another; where correctness is, it is not. One that SUPPLIES makes what later stages
+make their cells of, so they are planned anew when it is done.
 """
 
 CONTRACT = ("cells", "run")
 AFTER = ()
 FAILS_ON = ("failed",)
+SUPPLIES = False
