@@ -1,0 +1,1 @@
+"""Real attention inputs: taken out of a running model, looked at, compared."""
