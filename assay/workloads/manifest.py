@@ -6,6 +6,7 @@ ends.
 """
 
 import fcntl
+import hashlib
 import os
 import re
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ MODES = ("full", "stats", "shapes")
 PHASES = ("train", "prefill", "decode", "eval")
 Mode = Literal["full", "stats", "shapes"]
 Phase = Literal["train", "prefill", "decode", "eval"]
+_SITE_LETTERS = 60
 Scalar = bool | int | float | str | None
 
 
@@ -38,8 +40,11 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def name(self) -> str:
-        """Unique, and fit to name a file."""
-        site = re.sub(r"[^A-Za-z0-9.-]+", "-", self.site)[-60:]
+        """Unique, and fit to name a file. Where a site does not fit, a digest of it keeps two
+        apart."""
+        site = re.sub(r"[^A-Za-z0-9._-]+", "-", self.site)[-_SITE_LETTERS:]
+        if site != self.site:
+            site += f"-{hashlib.blake2b(self.site.encode(), digest_size=4).hexdigest()}"
         layer = f"l{self.layer:03d}" if self.layer >= 0 else "lx"
         return f"{self.run}_s{self.step:06d}_{layer}_{site}_r{self.rank}_c{self.call}"
 
@@ -198,10 +203,13 @@ def read(path: Path) -> Manifest:
 
 def _sorted(lines: list[Line], torn: int) -> Manifest:
     losses = {(line.run, line.rank): line for line in lines if isinstance(line, Drops)}
-    records = [line for line in lines if isinstance(line, CaptureRecord)]
+    records: dict[Key, CaptureRecord] = {}
+    for line in lines:
+        if isinstance(line, CaptureRecord):
+            records.setdefault(line.key, line)  # the first of a key counts
     return Manifest(
         runs=[line for line in lines if isinstance(line, CaptureRun)],
-        records=sorted(records, key=lambda record: record.key),
+        records=[records[key] for key in sorted(records)],
         drops=list(losses.values()),
         ends=[line for line in lines if isinstance(line, End)],
         torn_bytes=torn,

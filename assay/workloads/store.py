@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.errors import BadInput
-from assay.records.durable import explained, make_folder
+from assay.records.durable import explained, make_folder, sync_folder
 from assay.workloads import manifest, tensor_files
 from assay.workloads.manifest import CaptureRecord, Line, Manifest, TensorEntry
 from assay.workloads.tensor import Tensor
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.jsonl"
 RECORDS = "records"
 SHARED = "shared"
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PARTS = {MANIFEST, RECORDS, SHARED}  # some are there while another process makes the store
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,14 @@ class Store:
     def create(cls, path: Path) -> "Store":
         """Make a store, or open the one that is there."""
         path = Path(path)
-        if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).exists():
-            raise BadInput(f"{path} is a folder with other things in it; name a new one")
-        make_folder(path / RECORDS)
-        make_folder(path / SHARED)
-        with explained(path):
-            (path / MANIFEST).touch()
+        if not (path / MANIFEST).is_file():
+            if path.is_dir() and {found.name for found in path.iterdir()} - _PARTS:
+                raise BadInput(f"{path} is a folder with other things in it; name a new one")
+            make_folder(path / RECORDS)
+            make_folder(path / SHARED)
+            with explained(path):
+                (path / MANIFEST).touch()
+                sync_folder(path)
         return cls(path)
 
     @classmethod
@@ -74,6 +78,11 @@ class Store:
 
     def claim(self, run: str, rank: int) -> Path:
         """The folder for the files of one run and rank, which must not be there yet."""
+        if not _RUN_NAME.fullmatch(run) or rank < 0:
+            raise BadInput(
+                f"run {run!r}, rank {rank}: a run is named by up to 64 letters, digits, dots, "
+                "dashes and underscores, beginning with a letter or digit; a rank is 0 or more"
+            )
         folder = self.path / RECORDS / f"{run}.r{rank}"
         with explained(folder):
             try:
@@ -82,6 +91,7 @@ class Store:
                 raise BadInput(
                     f"{self.path} already has run {run} of rank {rank}; give another name, or none"
                 ) from None
+            sync_folder(folder.parent)
         return folder
 
     def recording(self, **given: Any) -> "Recording":
