@@ -23,6 +23,7 @@ class ModelIdentity:
     architecture: str  # the class that runs it
     parameters: int  # tied ones are counted once
     digest: str | None  # "sha256:..." of the weights: of the file they lie in, where there is one
+    stored: str | None = None  # in which types a file holds them
     revision: str | None = None  # version of the package or commit of the repository
     licence: str | None = None
     why: dict[str, str]

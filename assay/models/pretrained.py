@@ -30,7 +30,11 @@ def load(
         parameters=loaded.count_parameters(model),
         digest=digest,
         revision=revision,
-        why={"licence": "not part of transformers' files; see the model's card", **why},
+        why={
+            "licence": "not part of transformers' files; see the model's card",
+            "stored": "safetensors files were not looked into",
+            **why,
+        },
     )
     return loaded.Loaded(loaded.place(model, device), _tokenizer(name), identity)
 

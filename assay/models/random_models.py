@@ -70,6 +70,7 @@ def load(
         digest=loaded.digest_of_parameters(model),
         why={
             "title": "made here, not published",
+            "stored": "drawn, not read",
             "revision": "the seed is in the name",
             "licence": "random numbers have none",
         },
