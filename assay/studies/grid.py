@@ -58,11 +58,12 @@ def cells(study: Study, stage: str) -> list[Cell]:
     """A cell for each workload, with all implementations side by side and a stage's probes."""
     names = _names(study, stage)
     timed = any(literals(study, name)["PAIRED"] for name in names)
+    of_captured = {name for name in names if literals(study, name)["CAPTURED"]}
     return [
         Cell(
             name=workload.name,
             subjects=study.implementations,
-            probes=names,
+            probes=tuple(n for n in names if workload.captured or n not in of_captured),
             workload=workload,
             device=study.device,
             options=sampling(study) if timed else {},

@@ -1,4 +1,4 @@
-"""A model's own output comes back bit for bit from what was captured of it, or that is a failure."""
+"""A model's own output comes back bit for bit from what was captured, or that is a failure."""
 
 from dataclasses import replace
 
@@ -7,12 +7,14 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from workloads.made_store import add, as_dtype, inputs, made  # noqa: E402
+
 from assay import host  # noqa: E402
-from assay.bench.call import bind  # noqa: E402
+from assay.bench.call import Unsupported, bind  # noqa: E402
 from assay.bench.probes import replayed  # noqa: E402
+from assay.studies import grid, kconfig  # noqa: E402
 from assay.workloads import captured  # noqa: E402
 from assay.workloads.making import make  # noqa: E402
-from workloads.made_store import add, as_dtype, inputs, made  # noqa: E402
 
 HERE = host.inspect()
 
@@ -77,11 +79,14 @@ def test_rows_that_see_nothing_are_not_compared(tmp_path):
     assert found("sdpa", replace(given, captured=changed))[0].value == 0
 
 
-def test_a_drawn_workload_says_nothing():
-    from assay.workloads.spec import WorkloadSpec
+def test_an_output_that_was_not_stored_is_no_reproach(tmp_path):
+    with pytest.raises(Unsupported, match="was not stored"):
+        found("sdpa", replace(workload(tmp_path), captured=None))
 
-    spec = WorkloadSpec(
-        batch=1, heads=1, kv_heads=1, query_length=4, key_length=4, head_dim=16,
-        dtype="float32", causal=True, seed=0,
-    )  # fmt: skip
-    assert found("sdpa", make(spec)) == []
+
+def test_drawn_workloads_are_not_given_to_it(tmp_path):
+    workload(tmp_path)
+    entries = f"b1_h1_s8_d16,captured:{tmp_path / 'store'}"
+    study = kconfig.load(None, [f"WORKLOADS={entries}", "STAGES=check", "PROBES=accuracy,replayed"])
+    drawn, taken = grid.cells(replace(study, device="cpu"), "check")
+    assert drawn.probes == ("accuracy",) and taken.probes == ("accuracy", "replayed")

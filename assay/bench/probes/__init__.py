@@ -2,9 +2,10 @@
 
 STAGE is the stage that runs a probe. A PAIRED probe gives one sample per call and is called for
 all implementations of a cell in interleaved rounds (it times with `call.timer`); another is called
-once. NEEDS names probes that must have passed before it; GPU_ONLY is not run on a CPU, and one with
-FRAMEWORKS only for theirs. A probe of correctness has also `cases(plan)`, the workloads it wants to
-be called on; one that says EVERY_WORKLOAD is called on a study's own workloads too.
+once. NEEDS names probes that must have passed before it; GPU_ONLY is not run on a CPU, one with
+FRAMEWORKS only for theirs, and one of CAPTURED workloads on no others. A probe of correctness has
+also `cases(plan)`, the workloads it wants to be called on; one that says EVERY_WORKLOAD is called
+on a study's own workloads too.
 """
 
 CONTRACT = ("measure",)
@@ -14,3 +15,4 @@ NEEDS = ()
 GPU_ONLY = False
 FRAMEWORKS = ()
 EVERY_WORKLOAD = False
+CAPTURED = False

@@ -1,20 +1,18 @@
-"""The output that a model computed, against the one of this call: bit for bit where both are one.
-
-Only of captured workloads; of a drawn one there is nothing to say.
-"""
+"""The output that a model computed, against that of this call: bit for bit where both are one."""
 
 from typing import Any
 
 import numpy as np
 
 from assay.bench import judge
-from assay.bench.call import Call
+from assay.bench.call import Call, Unsupported
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.workloads.workload import Captured, Workload
 
 STAGE = "check"
 EVERY_WORKLOAD = True
+CAPTURED = True
 
 METRIC = "replayed_differences"
 LARGEST = "replayed_largest_difference"
@@ -26,7 +24,7 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     computed it with the same versions on the same kind of device."""
     captured = workload.captured
     if captured is None:
-        return []
+        raise Unsupported("what the model computed of it was not stored, or was under dropout")
     actual = np.asarray(call.numpy(_output(call, workload, captured)), dtype=np.float64)
     rows = np.broadcast_to(captured.rows[..., None], actual.shape)
     different = (actual != captured.out) & rows
