@@ -8,14 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from assay.errors import BadInput
 from assay.records.durable import explained, sync_folder
-from assay.workloads import tensor_files
-from assay.workloads.manifest import CaptureRecord, Line, Statistics, TensorEntry
+from assay.workloads import deltas, tensor_files
+from assay.workloads.deltas import Memory
+from assay.workloads.manifest import CaptureRecord, Delta, Line, Statistics, TensorEntry
 from assay.workloads.selection import Options
+from assay.workloads.shared_files import NAMES, SharedFile, SharedFiles
 from assay.workloads.statistics import statistics
-from assay.workloads.store import Store
+from assay.workloads.store import SHARED, Store
 from assay.workloads.taken import Loaded, Taken
 from assay.workloads.tensor import Tensor
 
@@ -35,6 +38,8 @@ class Filing:
         self._store = store
         self._folder = folder
         self._options = options
+        self._memory = Memory(options.queue_bytes)
+        self._shared = SharedFiles(store.path / SHARED, form=options.form, sync=options.sync)
         self.bytes = 0  # of files, also of those not yet listed
 
     @property
@@ -48,40 +53,81 @@ class Filing:
         if self._options.mode == "shapes":
             return record
         if self._options.mode == "stats":
-            return msgspec.structs.replace(record, tensors=_with_statistics(taken, loaded))
-        entries = _entries(taken, loaded.tensors)
-        record = msgspec.structs.replace(record, tensors=entries)
-        return self._written(record, dict(loaded.tensors))
+            return replace(record, tensors=_with_statistics(taken, loaded))
+        record = replace(record, tensors=_entries(taken, loaded.tensors))
+        return self._written(record, taken, dict(loaded.tensors))
 
     def settle(self, lines: Sequence[Line]) -> None:
         """Make the names of their files durable, then list them."""
         if self._options.sync and any(isinstance(one, CaptureRecord) and one.file for one in lines):
             with explained(self._folder):
                 sync_folder(self._folder)
+        self._shared.settle()
         self._store.append(lines)
 
-    def discard(self, records: list[CaptureRecord]) -> None:
-        """Take back files that could not be listed."""
+    def discard(self, records: Sequence[CaptureRecord]) -> None:
+        """Take back files that could not be listed. None of them may be a base of later ones."""
+        self._memory.clear()
         for record in records:
             if record.file:
                 (self._store.path / record.file).unlink(missing_ok=True)
                 self.bytes -= record.bytes
 
-    def _written(self, record: CaptureRecord, tensors: dict[str, Tensor]) -> CaptureRecord:
-        if not tensors:
-            return record
+    def _written(
+        self, record: CaptureRecord, taken: Taken, tensors: dict[str, Tensor]
+    ) -> CaptureRecord:
         path = self._folder / f"{record.name}.{self._options.form}"
         if path.exists():
             raise AlreadyThere
-        note = msgspec.json.encode(record).decode()
-        parts = tensor_files.encoded(tensors, form=self._options.form, note=note)
+        axes = self._axes(taken, tensors)
+        last = self._memory.last(record.key) if axes else None
+        own, changes = deltas.told_from(last, tensors, axes)
+        shared = {name: self._shared.of(name, own.pop(name)) for name in NAMES if name in own}
+        record = replace(record, tensors=self._placed(record.tensors, changes, shared))
+        parts = self._parts(record, own)
         size = sum(map(len, parts))
-        if self._options.max_bytes is not None and self.bytes + size > self._options.max_bytes:
+        total = size + sum(file.new_bytes for file in shared.values())
+        if self._options.max_bytes is not None and self.bytes + total > self._options.max_bytes:
             raise OverBudget
-        checksum = tensor_files.write_parts(path, parts, sync=self._options.sync)
-        self.bytes += size
-        name = str(path.relative_to(self._store.path))
-        return msgspec.structs.replace(record, file=name, checksum=checksum, bytes=size)
+        for file in shared.values():
+            self._shared.write(file)
+            self.bytes += file.new_bytes
+        if parts:
+            checksum = tensor_files.write_parts(path, parts, sync=self._options.sync)
+            self.bytes += size
+            name = str(path.relative_to(self._store.path))
+            record = replace(record, file=name, checksum=checksum, bytes=size)
+        if axes:
+            kept = deltas.remembered(record.name, tensors, axes, changes, last)
+            self._memory.keep(record.key, kept)
+        return record
+
+    def _axes(self, taken: Taken, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+        """Along which tensors may be told by what changed; in training everything changes."""
+        if not self._options.deltas or taken.phase == "train":
+            return {}
+        return {n: a for n, a in {**deltas.AXES, **taken.axes}.items() if n in tensors}
+
+    def _placed(
+        self,
+        entries: Mapping[str, TensorEntry],
+        changes: Mapping[str, Delta],
+        shared: Mapping[str, SharedFile],
+    ) -> dict[str, TensorEntry]:
+        """What the manifest says of where each tensor is."""
+        placed = dict(entries)
+        for name, delta in changes.items():
+            placed[name] = replace(placed[name], delta=delta)
+        for name, file in shared.items():
+            where = str(file.path.relative_to(self._store.path))
+            placed[name] = replace(placed[name], file=where, checksum=file.checksum)
+        return placed
+
+    def _parts(self, record: CaptureRecord, own: Mapping[str, Tensor]) -> list[memoryview]:
+        if not own:
+            return []
+        note = msgspec.json.encode(record).decode()
+        return tensor_files.encoded(own, form=self._options.form, note=note)
 
 
 def now() -> str:
@@ -111,7 +157,7 @@ def _entries(taken: Taken, tensors: Mapping[str, Tensor]) -> dict[str, TensorEnt
     found = {}
     for name, entry in taken.shapes.items():
         if name not in tensors and entry.why is None:
-            entry = msgspec.structs.replace(entry, why="it was not given")
+            entry = replace(entry, why="it was not given")
         found[name] = entry
     for name, tensor in tensors.items():
         entry = found.setdefault(name, TensorEntry(dtype=tensor.dtype, shape=tensor.shape))
@@ -131,7 +177,7 @@ def _with_statistics(taken: Taken, loaded: Loaded) -> dict[str, TensorEntry]:
     entries = {}
     for name, entry in taken.shapes.items():
         why = entry.why or (None if name in found else "it was not given")
-        entries[name] = msgspec.structs.replace(entry, stats=found.get(name), why=why)
+        entries[name] = replace(entry, stats=found.get(name), why=why)
     return entries
 
 

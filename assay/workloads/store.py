@@ -12,16 +12,15 @@ import math
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from assay.errors import BadInput
 from assay.records.durable import explained, make_folder, sync_folder
 from assay.workloads import manifest, tensor_files
+from assay.workloads.deltas import AXES, Memory, Remembered, joined
 from assay.workloads.manifest import CaptureRecord, Line, Manifest, TensorEntry
 from assay.workloads.tensor import Tensor
 
@@ -32,6 +31,8 @@ MANIFEST = "manifest.jsonl"
 RECORDS = "records"
 SHARED = "shared"
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LONGEST_CHAIN = 256
+_MEMORY_BYTES = 1 << 30
 _PARTS = {MANIFEST, RECORDS, SHARED}  # some are there while another process makes the store
 
 
@@ -40,8 +41,11 @@ class Store:
     """A store on disk; tensors are read when they are asked for."""
 
     path: Path
-    # The last record of a chain of deltas that was read, so that a whole chain is read once.
-    _recent: dict[str, dict[str, Tensor]] = field(default_factory=dict, repr=False, compare=False)
+    # So that a chain of deltas that is read in order is read once.
+    _memory: Memory = field(
+        default_factory=lambda: Memory(_MEMORY_BYTES), repr=False, compare=False
+    )
+    _known: dict[str, CaptureRecord] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def create(cls, path: Path) -> "Store":
@@ -114,14 +118,7 @@ class Store:
                 f"{record.name} was captured as {record.mode}: it has no tensors to read; capture "
                 "with mode full"
             )
-        own = self._file(record.file, record.checksum, record.bytes) if record.file else {}
-        found = {}
-        for name, entry in record.tensors.items():
-            if entry.why is None:
-                found[name] = self._tensor(name, entry, own, record)
-        self._recent.clear()
-        self._recent[record.name] = found
-        return found
+        return self._read(record, ())
 
     def find(self, text: str) -> list[CaptureRecord]:
         """Records by name, by a pattern (*self_attn*), or by step=3,layer=0:4,phase=decode."""
@@ -132,17 +129,38 @@ class Store:
             raise BadInput(f"{self.path} has no record {text!r}; it has {some}...")
         return found
 
+    def _read(self, record: CaptureRecord, above: tuple[str, ...]) -> dict[str, Tensor]:
+        """Those of a record; `above` are the records that are told from it."""
+        own = self._file(record.file, record.checksum, record.bytes) if record.file else {}
+        base = self._base(record, above)
+        found = {}
+        for name, entry in record.tensors.items():
+            if entry.why is None:
+                found[name] = self._tensor(name, entry, own, base, record)
+        if base or above:
+            self._remember(record, found)
+        return found
+
+    def _remember(self, record: CaptureRecord, tensors: Mapping[str, Tensor]) -> None:
+        """Keep what the next record may be told from, in copies: the caller may change its own."""
+        told = {name for name, entry in record.tensors.items() if entry.delta or name in AXES}
+        kept = {n: Tensor(t.dtype, t.bits.copy()) for n, t in tensors.items() if n in told}
+        self._memory.keep(record.key, Remembered(record.name, kept, {}))
+
     def _tensor(
-        self, name: str, entry: TensorEntry, own: dict[str, Tensor], record: CaptureRecord
+        self,
+        name: str,
+        entry: TensorEntry,
+        own: Mapping[str, Tensor],
+        base: Mapping[str, Tensor],
+        record: CaptureRecord,
     ) -> Tensor:
-        if entry.file:
-            tensor = self._file(entry.file, entry.checksum)[name.rpartition(".")[2]]
-        elif name not in own:
-            raise BadInput(f"{self.path}: the file of {record.name} has no tensor {name}")
-        else:
-            tensor = own[name]
-        if entry.delta:
-            tensor = self._joined(name, entry, tensor)
+        inside = self._file(entry.file, entry.checksum) if entry.file else own
+        tensor, before = inside.get(name), base.get(name)
+        if tensor is not None and entry.delta:
+            tensor = joined(before, tensor, entry.delta) if before else None
+        if tensor is None:
+            raise BadInput(f"{self.path}: the files of {record.name} have no tensor {name}")
         if (tensor.dtype, tuple(tensor.shape)) != (entry.dtype, tuple(entry.shape)):
             raise BadInput(
                 f"{self.path}: {name} of {record.name} is {tensor.dtype} {tensor.shape}, the "
@@ -150,20 +168,28 @@ class Store:
             )
         return tensor
 
-    def _joined(self, name: str, entry: TensorEntry, change: Tensor) -> Tensor:
-        assert entry.delta
-        base_name, axis, start = entry.delta.base, entry.delta.axis, entry.delta.start
-        if base_name not in self._recent:
-            bases = [r for r in self.manifest().records if r.name == base_name]
-            if not bases:
-                raise BadInput(f"{self.path}: {name} is told from {base_name}, which is not there")
-            self.read(bases[0])
-        base = self._recent[base_name][name].bits
-        end = start + change.shape[axis]
-        parts = [np.take(base, range(start), axis=axis), change.bits]
-        if end < base.shape[axis]:
-            parts.append(np.take(base, range(end, base.shape[axis]), axis=axis))
-        return Tensor(entry.dtype, np.concatenate(parts, axis=axis))
+    def _base(self, record: CaptureRecord, above: tuple[str, ...]) -> dict[str, Tensor]:
+        """The tensors of the record that this one is told from; none where it is told whole."""
+        told = {name: entry.delta for name, entry in record.tensors.items() if entry.delta}
+        if not told:
+            return {}
+        names, chain = {delta.base for delta in told.values()}, (*above, record.name)
+        name = names.pop()
+        if names or name in chain or len(chain) > _LONGEST_CHAIN:
+            raise BadInput(f"{self.path}: {record.name} is told from records that lead nowhere")
+        last = self._memory.last(record.key)
+        if last and last.name == name and told.keys() <= last.tensors.keys():
+            return last.tensors
+        base = self._named(name)
+        if base is None:
+            raise BadInput(f"{self.path}: {record.name} is told from {name}, which is not listed")
+        return self._read(base, chain)
+
+    def _named(self, name: str) -> CaptureRecord | None:
+        """A listed record; the manifest is read again only where it does not know the name."""
+        if name not in self._known:
+            self._known.update((record.name, record) for record in self.manifest().records)
+        return self._known.get(name)
 
     def _file(self, name: str, checksum: str | None, size: int | None = None) -> dict[str, Tensor]:
         return tensor_files.read(self.inside(name), checksum=checksum, size=size or None)
