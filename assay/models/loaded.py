@@ -37,9 +37,9 @@ class Loaded(NamedTuple):
     identity: ModelIdentity
 
     def token_ids(self, text: str) -> list[int]:
-        """The ids of a text. A model without a tokenizer reads the text's UTF-8 bytes."""
+        """The ids of a text and none more; without a tokenizer, they are its UTF-8 bytes."""
         if self.tokenizer is not None:
-            return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+            return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
         vocabulary = self.model.config.vocab_size
         if vocabulary < _BYTE_VALUES:
             raise BadInput(

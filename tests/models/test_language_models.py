@@ -109,6 +109,17 @@ def test_a_device_that_is_not_here_is_not_bad_input():
         language_models.open_model("random:llama", device="cuda")
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpu_computes_what_the_cpu_computes(opened):
+    found = language_models.open_model(opened.identity.name, device="cuda")
+    assert found.identity == opened.identity
+    assert {p.device.type for p in found.model.parameters()} == {"cuda"}
+    ids = torch.tensor([opened.token_ids(TEXT)])
+    with torch.no_grad():
+        here, there = opened.model(ids).logits, found.model(ids.cuda()).logits.cpu()
+    assert (here - there).abs().max() <= 2.0**-14 * here.abs().max()
+
+
 def test_a_missing_package_is_named_with_its_command():
     with pytest.raises(CannotRunHere, match=r"no_such_package.*pip install 'assay\[hf\]'"):
         loaded.require(("torch", "no_such_package"), purpose="this test")
