@@ -1,0 +1,332 @@
+"""The writer's bounds: the model goes on, and every call that was offered is accounted for."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from taken_calls import call, equal, taken
+
+from assay.errors import BadInput
+from assay.workloads.manifest import Statistics, TensorEntry
+from assay.workloads.selection import Options
+from assay.workloads.store import Store
+from assay.workloads.taken import Loaded
+from assay.workloads.tensor import tensor_of
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.create(tmp_path / "store")
+
+
+def put_all(recording, count, **given):
+    """Put so many calls; which were taken."""
+    tensors = call()
+    return [recording.put(taken(recording, tensors, step=n, **given)) for n in range(count)]
+
+
+def check_books(recording, store, puts):
+    """Kept, dropped and duplicates make up what was offered; the manifest says the same."""
+    report, manifest = recording.report(), store.manifest()
+    assert report.records + sum(report.dropped.values()) + report.duplicates == puts
+    assert len(manifest.records) == report.records
+    assert sum(r.bytes for r in manifest.records) <= report.bytes
+    (end,) = manifest.ends
+    assert (end.records, end.bytes, end.dropped, end.duplicates) == (
+        report.records,
+        report.bytes,
+        report.dropped,
+        report.duplicates,
+    )
+    return report
+
+
+def test_what_is_put_is_read_back(store):
+    tensors = call() | {"mask": tensor_of(np.tri(4, dtype=bool))}
+    with store.recording(model={"name": "toy"}, config={"layers": 3}) as recording:
+        recording.put(taken(recording, tensors, step=3, layer=2, phase="prefill"))
+        recording.put(taken(recording, tensors, step=4, layer=2, phase="prefill"))
+    check_books(recording, store, 2)
+    first, second = store.manifest().records
+    assert equal(store.read(first), tensors) and equal(store.read(second), tensors)
+    assert (first.key.step, first.key.layer, first.phase) == (3, 2, "prefill")
+    assert first.scalars == {"causal": True, "scale": 0.5}
+    assert first.tensors["mask"].file == second.tensors["mask"].file
+    assert len(list(store.path.glob("shared/*"))) == 1
+    (run,) = store.manifest().runs
+    assert run.model == {"name": "toy"} and run.config == {"layers": 3} and run.host
+    assert {"python", "numpy"} <= run.versions.keys()
+
+
+def test_nothing_is_written_and_no_thread_runs_before_the_first_put(store):
+    before = threading.active_count()
+    with store.recording() as recording:
+        assert recording.wants(step=0, layer=0, site="x")
+        assert threading.active_count() == before
+    assert threading.active_count() == before
+    assert recording.report().sentence() == "captured 0 records, 0.0 MB; dropped none"
+
+
+def test_a_second_put_of_one_key_is_a_duplicate(store):
+    with store.recording() as recording:
+        assert put_all(recording, 5) == [True] * 5
+        assert put_all(recording, 5) == [False] * 5
+        assert put_all(recording, 5, call=1) == [True] * 5
+    report = check_books(recording, store, 15)
+    assert report.duplicates == 5 and not report.dropped
+
+
+def test_an_error_of_the_model_passes_on_and_loses_nothing(store):
+    with pytest.raises(ZeroDivisionError), store.recording() as recording:
+        put_all(recording, 4)
+        raise ZeroDivisionError
+    assert check_books(recording, store, 4).records == 4
+
+
+def stuck_load(tensors):
+    """A load that ends when the event is set, as from a disk or device that takes for ever."""
+    event = threading.Event()
+
+    def load():
+        assert event.wait(timeout=60)
+        return Loaded(tensors=tensors)
+
+    return load, event
+
+
+@pytest.mark.parametrize("bound", ["records", "bytes"])
+def test_a_stuck_disk_does_not_hold_the_model_up(store, bound, capsys):
+    tensors = call()
+    each = sum(tensor.nbytes for tensor in tensors.values())
+    room = {"queue_records": 3} if bound == "records" else {"queue_bytes": 3 * each + 1}
+    load, event = stuck_load(tensors)
+    with store.recording(options=Options(**room)) as recording:
+        start = time.perf_counter()
+        for step in range(40):
+            recording.put(taken(recording, tensors, step=step, load=load))
+        assert time.perf_counter() - start < 5, "put waited for the disk"
+        assert recording.report().dropped == {"queue full": 37}
+        event.set()
+    report = check_books(recording, store, 40)
+    assert report.records == 3 and report.dropped == {"queue full": 37}
+    assert "dropped 37 (queue full)" in capsys.readouterr().err
+
+
+def test_a_put_waits_as_long_as_it_may_and_no_longer(store):
+    tensors = call()
+    load, event = stuck_load(tensors)
+    with store.recording(options=Options(queue_records=1, wait_s=0.3)) as recording:
+        recording.put(taken(recording, tensors, step=0, load=load))
+        start = time.perf_counter()
+        assert not recording.put(taken(recording, tensors, step=1))
+        assert 0.3 <= time.perf_counter() - start < 5
+        event.set()
+    assert check_books(recording, store, 2).dropped == {"queue full": 1}
+
+
+def test_a_put_that_waits_goes_in_when_there_is_room(store):
+    tensors = call()
+    load, event = stuck_load(tensors)
+    with store.recording(options=Options(queue_records=1, wait_s=30)) as recording:
+        recording.put(taken(recording, tensors, step=0, load=load))
+        threading.Timer(0.2, event.set).start()
+        start = time.perf_counter()
+        assert recording.put(taken(recording, tensors, step=1))
+        assert 0.1 < time.perf_counter() - start < 20
+    assert not check_books(recording, store, 2).dropped
+
+
+def test_a_record_larger_than_the_queue_is_dropped_and_others_are_not(store):
+    with store.recording(options=Options(queue_bytes=10_000)) as recording:
+        assert put_all(recording, 2, nbytes=10_001) == [False, False]
+        assert recording.put(taken(recording, call(), step=9))
+    assert check_books(recording, store, 3).dropped == {"queue full": 2}
+
+
+@pytest.mark.parametrize("wanted", [1, 7])
+def test_the_budget_of_records_is_exact(store, wanted):
+    with store.recording(options=Options(max_records=wanted)) as recording:
+        assert sum(put_all(recording, 12)) == wanted
+    report = check_books(recording, store, 12)
+    assert report.records == wanted and report.dropped == {"record budget": 12 - wanted}
+
+
+def test_the_budget_of_bytes_is_exact(tmp_path):
+    free = Store.create(tmp_path / "free")
+    with free.recording(run="run") as recording:
+        put_all(recording, 12)
+    sizes = [record.bytes for record in free.manifest().records]
+    for kept, spare in ((0, -1), (4, 0), (4, sizes[4] - 1), (12, 0)):
+        store = Store.create(tmp_path / f"{kept}.{spare}")
+        budget = sum(sizes[:kept]) + spare if kept else sizes[0] - 1
+        with store.recording(run="run", options=Options(max_bytes=budget)) as recording:
+            put_all(recording, 12)
+        report = check_books(recording, store, 12)
+        on_disk = sum(file.stat().st_size for file in store.path.glob("[rs]*/**/*.safetensors"))
+        assert report.records == kept and report.bytes == on_disk <= budget
+        assert report.dropped == ({"byte budget": 12 - kept} if kept < 12 else {})
+
+
+def test_masks_count_once_against_the_budget(tmp_path):
+    mask = {"mask": tensor_of(np.ones((64, 64), bool))}
+    store = Store.create(tmp_path / "s")
+    with store.recording(options=Options(max_bytes=64 * 64 + 100)) as recording:
+        for step in range(50):
+            recording.put(taken(recording, mask, step=step))
+    report = check_books(recording, store, 50)
+    assert report.records == 50
+    assert report.bytes == sum(f.stat().st_size for f in store.path.glob("shared/*"))
+
+
+def test_turned_away_counts_like_put(store):
+    tensors = call()
+    with store.recording(options=Options(max_records=2)) as recording:
+        put_all(recording, 2)
+        again, new = (
+            recording.key(step=n, layer=0, site="model.layers.0.self_attn") for n in (1, 2)
+        )
+        assert recording.turned_away(again, 10) and recording.turned_away(new, 10)
+        assert not recording.put(taken(recording, tensors, step=2)), "it was counted before"
+    report = check_books(recording, store, 5)
+    assert report.duplicates == 2 and report.dropped == {"record budget": 1}
+
+
+def test_turned_away_leaves_what_it_lets_pass_uncounted(store):
+    with store.recording() as recording:
+        one = taken(recording, call())
+        assert not recording.turned_away(one.key, one.nbytes)
+        assert recording.put(one)
+    assert check_books(recording, store, 1).records == 1
+
+
+def test_turned_away_where_the_queue_is_full(store):
+    tensors = call()
+    with store.recording(options=Options(queue_records=1)) as recording:
+        load, event = stuck_load(tensors)
+        recording.put(taken(recording, tensors, load=load))
+        assert recording.turned_away(recording.key(step=1, layer=0, site="x"), 10)
+        event.set()
+    assert check_books(recording, store, 2).dropped == {"queue full": 1}
+
+
+def test_what_cannot_be_read_is_counted_and_the_next_is_written(store, capsys):
+    def fails():
+        raise RuntimeError("device lost")
+
+    tensors = call()
+    with store.recording() as recording:
+        recording.put(taken(recording, tensors, step=0, load=fails))
+        wrong = {n: TensorEntry(dtype="float32", shape=(9,)) for n in "qkv"}
+        recording.put(taken(recording, tensors, step=1, shapes=wrong))
+        recording.put(taken(recording, tensors, step=2))
+    report = check_books(recording, store, 3)
+    assert report.records == 1
+    assert report.dropped["could not be read: device lost"] == 1
+    assert any("announced as float32 (9,)" in reason for reason in report.dropped)
+    assert "device lost" in capsys.readouterr().err
+
+
+def test_errors_that_differ_each_time_do_not_fill_memory(store, capsys):
+    def fails(n):
+        def load():
+            raise RuntimeError(f"trouble {n}")
+
+        return load
+
+    with store.recording() as recording:
+        for step in range(100):
+            recording.put(taken(recording, call(), step=step, load=fails(step)))
+    assert len(check_books(recording, store, 100).dropped) <= 17
+    capsys.readouterr()
+
+
+def test_every_call_is_released_once(store, capsys):
+    released = []
+
+    def fails():
+        raise RuntimeError("no")
+
+    with store.recording(options=Options(max_records=3)) as recording:
+        for step, load in enumerate([None, fails, None, None, None, None]):
+            given = {"load": load} if load else {}
+            one = taken(
+                recording, call(), step=step, release=lambda s=step: released.append(s), **given
+            )
+            recording.put(one)
+            time.sleep(0.05)
+        recording.put(taken(recording, call(), step=0, release=lambda: released.append("again")))
+    assert sorted(released, key=str) == [0, 1, 2, 3, 4, 5, "again"]
+    capsys.readouterr()
+
+
+def test_a_predicate_that_fails_does_not_reach_the_model(store, capsys):
+    options = Options(predicate=lambda step, layer, site: 1 / 0)
+    with store.recording(options=options) as recording:
+        assert not recording.wants(step=0, layer=0, site="x")
+    (reason,) = recording.report().dropped
+    assert "the predicate failed" in reason and "ZeroDivisionError" in reason
+    capsys.readouterr()
+
+
+def test_statistics_only(store):
+    tensors = call()
+    given = Statistics(
+        count=1, nonfinite=0, zeros=0, minimum=1.0, maximum=1.0, mean=1.0, std=0.0, absmax=1.0
+    )
+    with store.recording(options=Options(mode="stats")) as recording:
+        recording.put(taken(recording, tensors, step=0))
+        loaded = Loaded(stats={"q": given})
+        shapes = {n: TensorEntry(dtype="float32", shape=(1,)) for n in "qk"}
+        recording.put(taken(recording, {}, step=1, shapes=shapes, load=lambda: loaded))
+    first, second = store.manifest().records
+    values = tensors["k"].numbers().astype(np.float64)
+    assert first.tensors["k"].stats.mean == pytest.approx(values.mean(), rel=1e-12)
+    assert first.tensors["k"].stats.std == pytest.approx(values.std(), rel=1e-12)
+    assert second.tensors["q"].stats == given
+    assert second.tensors["k"].stats is None and "not given" in second.tensors["k"].why
+    assert not list(store.path.glob("records/*/*")) and first.file is None
+    with pytest.raises(BadInput, match="captured as stats"):
+        store.read(first)
+
+
+def test_shapes_only_never_loads(store):
+    def fails():
+        raise AssertionError("loaded")
+
+    with store.recording(options=Options(mode="shapes")) as recording:
+        recording.put(taken(recording, call(), load=fails))
+    (record,) = store.manifest().records
+    assert record.tensors["q"].shape == (1, 1, 16, 4) and record.mode == "shapes"
+    assert not recording.report().dropped
+
+
+def test_npz_may_be_the_form_of_a_store(store):
+    tensors = call() | {"mask": tensor_of(np.tri(4, dtype=bool))}
+    with store.recording(options=Options(form="npz")) as recording:
+        recording.put(taken(recording, tensors))
+    (record,) = store.manifest().records
+    assert record.file.endswith(".npz") and record.tensors["mask"].file.endswith(".npz")
+    assert equal(store.read(record), tensors)
+
+
+def test_many_threads_put_at_once(store):
+    def work(layer):
+        for step in range(50):
+            recording.put(taken(recording, call(), step=step, layer=layer, site=f"{layer % 2}"))
+
+    with store.recording() as recording:
+        threads = [threading.Thread(target=work, args=(layer,)) for layer in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    assert check_books(recording, store, 200).records == 200
+
+
+def test_what_does_not_belong_is_refused(store):
+    with store.recording() as other:
+        pass
+    refused = pytest.raises(BadInput, match="was put into run")
+    with store.recording() as recording, refused:
+        recording.put(taken(other, call()))
+    with pytest.raises(BadInput, match="is not open"):
+        recording.put(taken(recording, call()))
