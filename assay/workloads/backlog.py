@@ -16,6 +16,7 @@ class Backlog:
         self._waiting: deque[Taken] = deque()
         self._bytes = 0
         self._records = 0
+        self._unsettled = 0
         self._closed = False
         self._changed = threading.Condition()
 
@@ -31,6 +32,7 @@ class Backlog:
             self._waiting.append(taken)
             self._bytes += taken.nbytes
             self._records += 1
+            self._unsettled += 1
             self._changed.notify_all()
             return True
 
@@ -51,6 +53,17 @@ class Backlog:
             self._bytes -= taken.nbytes
             self._records -= 1
             self._changed.notify_all()
+
+    def settle(self, count: int) -> None:
+        """So many more are listed or lost."""
+        with self._changed:
+            self._unsettled -= count
+            self._changed.notify_all()
+
+    def wait_until_settled(self) -> None:
+        """Return when all that was put is listed or lost."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._unsettled == 0)
 
     def close(self) -> None:
         """Nothing more will be put."""

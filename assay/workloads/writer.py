@@ -126,6 +126,11 @@ class Recording:
             unlisted=self._unlisted,
         )
 
+    def flush(self) -> None:
+        """Return when all that was put so far is written and listed, or lost."""
+        if os.getpid() == self._pid:
+            self._backlog.wait_until_settled()
+
     def close(self) -> None:
         """Write what was accepted, list how it ended, and say on stderr what was lost."""
         if not self._open or os.getpid() != self._pid:

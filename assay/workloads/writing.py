@@ -56,13 +56,17 @@ class Writing:
     def _work(self) -> None:
         while (taken := self._backlog.take(wait=True)) is not None:
             batch: list[CaptureRecord] = []
+            count = size = 0
             while taken is not None:
                 record = self._filed(taken)
                 if record is not None:
                     batch.append(record)
-                full = len(batch) >= _BATCH_RECORDS or sum(r.bytes for r in batch) > _BATCH_BYTES
+                    size += record.bytes
+                count += 1
+                full = count >= _BATCH_RECORDS or size >= _BATCH_BYTES
                 taken = None if full else self._backlog.take(wait=False)
             self._list(batch)
+            self._backlog.settle(count)
 
     def _filed(self, taken: Taken) -> CaptureRecord | None:
         """Read and write one; None where that failed, which is counted."""
