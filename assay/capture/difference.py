@@ -3,7 +3,7 @@
 Two captures never share a run's name, so runs are paired in the order in which they began.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from assay.workloads.store import Store
 from assay.workloads.tensor import FLOATS, Tensor
 
 FIRST, SECOND = "first", "second"
+_Place = tuple[int, int, int, str, int, int]  # run, rank, layer, site, step, call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +63,11 @@ def differences(first: Path, second: Path, wanted: str | None = None) -> Iterato
         return
     a, b = Store.open(first), Store.open(second)
     in_a, in_b = _named(a, wanted), _named(b, wanted)
-    for name in dict.fromkeys([*in_a, *in_b]):
-        if name not in in_a or name not in in_b:
-            yield RecordDifference(name=name, only_in=FIRST if name in in_a else SECOND)
+    for place, name in _names(dict.fromkeys([*in_a, *in_b])).items():
+        if place not in in_a or place not in in_b:
+            yield RecordDifference(name=name, only_in=FIRST if place in in_a else SECOND)
         else:
-            yield _record(name, (a, in_a[name]), (b, in_b[name]))
+            yield _record(name, (a, in_a[place]), (b, in_b[place]))
 
 
 def compared(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[TensorDifference]:
@@ -83,24 +84,34 @@ def compared(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[
     return found
 
 
-def _named(store: Store, wanted: str | None) -> dict[str, CaptureRecord]:
-    """Records by a name in which the run is its place in time."""
+def _named(store: Store, wanted: str | None) -> dict[_Place, CaptureRecord]:
+    """Records by their keys, in which the run is its place in time."""
     records = store.find(wanted) if wanted else store.manifest().records
     runs = sorted({record.key.run for record in records})
-    several = len(runs) > 1
     return {
-        _place(record, runs.index(record.key.run) if several else None): record
+        (runs.index(key.run), key.rank, key.layer, key.site, key.step, key.call): record
         for record in in_reading_order(records)
+        if (key := record.key)
     }
 
 
-def _place(record: CaptureRecord, run: int | None) -> str:
-    key = record.key
-    layer = f"layer {key.layer} " if key.layer >= 0 else ""
-    unusual = [f"run {run}"] if run is not None else []
-    unusual += [f"rank {key.rank}"] if key.rank else []
-    unusual += [f"call {key.call}"] if key.call else []
-    return ", ".join([f"step {key.step} {layer}{key.site}", *unusual])
+def _names(places: Collection[_Place]) -> dict[_Place, str]:
+    """What people call each call: with its site where a layer has several or is not known, with
+    its run and rank where there are more than one."""
+    several_runs, several_ranks = (len({p[i] for p in places}) > 1 for i in (0, 1))
+    sites: dict[int, set[str]] = {}
+    for place in places:
+        sites.setdefault(place[2], set()).add(place[3])
+    found = {}
+    for place in places:
+        run, rank, layer, site, step, call = place
+        where = [f"layer {layer}"] if layer >= 0 else []
+        where += [site] if layer < 0 or len(sites[layer]) > 1 else []
+        unusual = [f"call {call}"] if call else []
+        unusual += [f"rank {rank}"] if several_ranks else []
+        unusual += [f"run {run + 1}"] if several_runs else []
+        found[place] = ", ".join([f"step {step} {' '.join(where)}", *unusual])
+    return found
 
 
 def _record(

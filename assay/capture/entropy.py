@@ -114,10 +114,11 @@ def attention_map(call: Call, *, head: int, row: int = 0, size: int = MAP_SIZE) 
     return AttentionMap(head=head, weights=np.array(cells), queries=queries, keys=keys)
 
 
-def most_peaked(found: Attention) -> int:
-    """The head with the least entropy; the first where none has any."""
-    known = [(e, head) for head, e in enumerate(found.entropy) if e is not None]
-    return min(known)[1] if known else 0
+def typical_head(found: Attention) -> int:
+    """The head whose entropy is the median; the first where none has any. The most peaked and the
+    most even heads make pictures of one line and of none."""
+    known = sorted((e, head) for head, e in enumerate(found.entropy) if e is not None)
+    return known[(len(known) - 1) // 2][1] if known else 0
 
 
 def _measured(scores: np.ndarray, seen: np.ndarray, *, first_key: int) -> _Rows:

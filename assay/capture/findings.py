@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from assay.capture.channels import OUTLIER, OutlierChannel
 from assay.capture.sites import Site
@@ -14,7 +15,7 @@ PEAKED_OF = 16.0  # where equal weights would attend to this many
 LARGE_SCORE = 50.0  # exp of it is far beyond float16
 ENDS = {"float16": 65504.0, "float8_e4m3fn": 448.0}  # the largest number that a dtype holds
 
-_TENSORS = {"q": "query", "k": "key", "v": "value"}
+_TENSORS = {"k": "key", "v": "value", "q": "query"}  # those of a cache first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +31,9 @@ class Finding:
 def findings(found: Sequence[Site]) -> list[str]:
     """A sentence for each kind of thing that stands out; one that says so where nothing does."""
     by_kind: dict[str, list[Finding]] = {}
-    for site in found:
-        for find in (_nonfinite, _outliers, _sinks, _peaks, _scores, _ranges, _padding):
-            for finding in find(site):
-                by_kind.setdefault(finding.kind, []).append(finding)
+    for find in _FINDERS:
+        for finding in (each for site in found for each in find(site)):
+            by_kind.setdefault(finding.kind, []).append(finding)
     places = {_attention_of(site) for site in found}
     phases = {site.phase for site in found}
     lines = []
@@ -56,18 +56,17 @@ def _nonfinite(site: Site) -> Iterator[Finding]:
         yield Finding(kind=f"such numbers of {name}", weight=count, site=site, text=text)
 
 
-def _outliers(site: Site) -> Iterator[Finding]:
-    for name, word in _TENSORS.items():
-        channels = site.channels(name)
-        if channels is None or not channels.outliers:
-            continue
-        count, farthest = len(channels.outliers), channels.outliers[0].times
-        what = f"{count} {word} channels are up to" if count > 1 else f"1 {word} channel is"
-        whose = "their" if count > 1 else "its"
-        where = _places(channels.outliers)
-        text = f"{what} {farthest:.3g} times the median channel of {whose} head ({where})"
-        kind = f"{word} channels of {OUTLIER:g} times the median or more"
-        yield Finding(kind=kind, weight=farthest, site=site, text=text)
+def _outliers(site: Site, *, name: str) -> Iterator[Finding]:
+    channels, word = site.channels(name), _TENSORS[name]
+    if channels is None or not channels.outliers:
+        return
+    count, farthest = len(channels.outliers), channels.outliers[0].times
+    what = f"{count} {word} channels are up to" if count > 1 else f"1 {word} channel is"
+    whose = "their" if count > 1 else "its"
+    where = _places(channels.outliers)
+    text = f"{what} {farthest:.3g} times the median channel of {whose} head ({where})"
+    kind = f"{word} channels of {OUTLIER:g} times the median or more"
+    yield Finding(kind=kind, weight=farthest, site=site, text=text)
 
 
 def _places(outliers: Sequence[OutlierChannel], most: int = 4) -> str:
@@ -84,12 +83,12 @@ def _sinks(site: Site) -> Iterator[Finding]:
     heads = _heads(site.sink, lambda share: share >= least)
     if heads:
         best, share = max(heads, key=lambda pair: pair[1])
-        more = f" and at least half of {len(heads) - 1} more" if len(heads) > 1 else ""
         text = (
-            f"{share:.0%} of the weight of head {best}{more} is on the first key (equal weights "
-            f"would put {uniform:.1%} there)"
+            f"{100 * share:.0f} % of the weight of head {best} is on the first key (equal weights "
+            f"would put {100 * uniform:.1f} % there), at least half in {len(heads)} of "
+            f"{len(site.sink)} heads"
         )
-        yield Finding(kind="such sinks", weight=share, site=site, text=text)
+        yield Finding(kind="sinks", weight=share, site=site, text=text)
 
 
 def _peaks(site: Site) -> Iterator[Finding]:
@@ -125,7 +124,7 @@ def _ranges(site: Site) -> Iterator[Finding]:
 
 def _padding(site: Site) -> Iterator[Finding]:
     if site.padding_share:
-        text = f"{site.padding_share:.0%} of the keys are padding, hidden from every query"
+        text = f"{100 * site.padding_share:.0f} % of the keys are padding, hidden from every query"
         yield Finding(kind="padding", weight=site.padding_share, site=site, text=text)
 
 
@@ -133,6 +132,17 @@ def _heads(
     values: Sequence[float | None], stands_out: Callable[[float], bool]
 ) -> list[tuple[int, float]]:
     return [(h, value) for h, value in enumerate(values) if value is not None and stands_out(value)]
+
+
+_FINDERS: tuple[Callable[[Site], Iterator[Finding]], ...] = (
+    _nonfinite,
+    *(partial(_outliers, name=name) for name in _TENSORS),
+    _sinks,
+    _peaks,
+    _scores,
+    _ranges,
+    _padding,
+)
 
 
 def _nothing(found: Sequence[Site]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.capture.call import call_of
 from assay.capture.channels import Channels, channels
-from assay.capture.entropy import Attention, AttentionMap, attention, attention_map, most_peaked
+from assay.capture.entropy import Attention, AttentionMap, attention, attention_map, typical_head
 from assay.capture.histogram import Histogram, deviations, magnitudes
 from assay.errors import BadInput
 from assay.workloads.manifest import CaptureRecord, Key, Scalar, Statistics, TensorEntry
@@ -72,10 +72,14 @@ def look(
 ) -> Look:
     """What there is to see of a record; `tensors` is empty where none are stored.
 
-    With `with_map` also a picture of the weights of one head, the most peaked where none is named.
+    With `with_map` also a picture of the weights of one head, that of median entropy where none is
+    named.
     """
     absent = f"the record was captured as {record.mode}" if record.mode != "full" else None
-    found, why, picture = _attention(tensors, record.scalars, absent, with_map=with_map, head=head)
+    obstacle = absent or _missing(record, tensors)
+    found, why, picture = _attention(
+        tensors, record.scalars, obstacle, with_map=with_map, head=head
+    )
     entries = {
         name: _tensor_look(name, entry, tensors.get(name), absent)
         for name, entry in record.tensors.items()
@@ -111,16 +115,25 @@ def look_at_file(name: str, tensors: Mapping[str, Tensor], *, stored_bytes: int)
     )
 
 
+def _missing(record: CaptureRecord, tensors: Mapping[str, Tensor]) -> str | None:
+    """What the call had and the record lacks: without its mask its weights would be others."""
+    for name in ("q", "k", "mask"):
+        entry = record.tensors.get(name)
+        if entry is not None and name not in tensors:
+            return f"{name} is not stored: {entry.why or 'nothing says why'}"
+    return None
+
+
 def _attention(
     tensors: Mapping[str, Tensor],
     scalars: Mapping[str, Scalar],
-    absent: str | None,
+    obstacle: str | None,
     *,
     with_map: bool,
     head: int | None,
 ) -> tuple[Attention | None, str | None, AttentionMap | None]:
-    if absent:
-        return None, absent, None
+    if obstacle:
+        return None, obstacle, None
     try:
         call = call_of(tensors, scalars)
     except BadInput as error:
@@ -128,7 +141,7 @@ def _attention(
     found = attention(call)
     if head is not None and not 0 <= head < call.sizes[1]:
         raise BadInput(f"head {head} is not one of the {call.sizes[1]} heads, counted from 0")
-    chosen = most_peaked(found) if head is None else head
+    chosen = typical_head(found) if head is None else head
     return found, None, attention_map(call, head=chosen) if with_map else None
 
 

@@ -47,7 +47,7 @@ def test_one_flipped_bit_is_found_and_named(store, tmp_path):
         tensors["v"] = Tensor("bfloat16", bits)
 
     (found,) = unequal(store, changed(tmp_path, change=flip))
-    assert found.name == "step 0 layer 1 layers.1.attn"
+    assert found.name == "step 0 layer 1"
     (tensor,) = found.tensors
     assert (tensor.name, tensor.what, tensor.where) == ("v", "bits", (0, 1, 7, 3))
     assert (tensor.places, tensor.of_places, tensor.max_ulps) == (1, 2 * 24 * 32, 1)
@@ -84,6 +84,20 @@ def test_statistics_are_compared_where_that_is_all_there_is(tmp_path):
     shutil.rmtree(same.path)
     full = changed(tmp_path)
     assert [found.facts["mode"] for found in unequal(first, full)] == [("stats", "full")] * 3
+
+
+def test_calls_are_named_so_that_none_is_taken_for_another(tmp_path):
+    both = Store.create(tmp_path / "both")
+    for run in ("20260101T000000.000Z-a", "20260102T000000.000Z-b"):
+        made.add(both, made.call(), run=run)
+        made.add(both, made.call(), run=run, layer=-1)
+    names = [found.name for found in differences(both.path, both.path)]
+    assert names == [
+        "step 0 layers.-1.attn, run 1",
+        "step 0 layer 0, run 1",
+        "step 0 layers.-1.attn, run 2",
+        "step 0 layer 0, run 2",
+    ]
 
 
 def test_files_are_compared_too(tmp_path):

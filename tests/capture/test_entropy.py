@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from assay.capture.call import Call, call_of
-from assay.capture.entropy import attention, attention_map, most_peaked
+from assay.capture.entropy import attention, attention_map, typical_head
 from assay.errors import BadInput
 from assay.workloads.tensor import tensor_of
 
@@ -159,10 +159,11 @@ def test_a_map_of_one_query_is_one_line():
     assert found.weights.shape == (1, 48) and found.weights.sum() == pytest.approx(1)
 
 
-def test_the_most_peaked_head_is_the_one_with_the_least_entropy():
-    q, k = drawn(batch=1)
-    q[:, 2] *= 50
-    assert most_peaked(attention(Call(q_BHMD=q, k_BKND=k, scale=1.0))) == 2
+def test_the_typical_head_is_neither_the_typical_head_nor_the_most_even():
+    q, k = drawn(batch=1, heads=3, kv_heads=1)
+    q[:, 0] *= 50
+    q[:, 1] *= 0.001
+    assert typical_head(attention(Call(q_BHMD=q, k_BKND=k, scale=1.0))) == 2
 
 
 CANNOT = {

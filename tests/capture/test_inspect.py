@@ -3,18 +3,22 @@
 import json
 
 import captured_calls as made
+import msgspec
 import numpy as np
 import pytest
 
 from assay.capture import channels as channel_room
 from assay.capture.findings import findings
 from assay.capture.histogram import deviations, magnitudes
-from assay.capture.inspect import file_look, looks
+from assay.capture.inspect import file_look, fullest, looks
+from assay.capture.look import look
 from assay.capture.plain import as_plain
 from assay.capture.sites import sites
 from assay.errors import BadInput
 from assay.workloads import tensor_files
+from assay.workloads.manifest import TensorEntry
 from assay.workloads.store import Store
+from assay.workloads.tensor import Tensor
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +28,8 @@ def planted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def seen(planted):
-    return list(looks(planted, planted.manifest().records, with_maps=True))
+    records = planted.manifest().records
+    return list(looks(planted, records, maps_of=fullest(records)))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
@@ -120,8 +125,8 @@ ATTENTION_KEYS = {
 
 
 def test_plain_data_has_these_keys_and_is_json(seen):
-    for look in seen:
-        found = json.loads(json.dumps(as_plain(look), allow_nan=False))
+    for one in seen:
+        found = json.loads(json.dumps(as_plain(one), allow_nan=False))
         assert set(found) == RECORD_KEYS
         assert set(found["attention"]) == ATTENTION_KEYS
         assert {frozenset(t) for t in found["tensors"].values()} == {frozenset(TENSOR_KEYS)}
@@ -131,7 +136,8 @@ def test_plain_data_has_these_keys_and_is_json(seen):
 @pytest.mark.parametrize("mode", ["stats", "shapes"])
 def test_records_without_tensors_show_what_they_have(tmp_path, mode):
     store = made.planted(tmp_path / mode, steps=1, mode=mode)
-    found = list(looks(store, store.manifest().records, with_maps=True))
+    records = store.manifest().records
+    found = list(looks(store, records, maps_of=fullest(records)))
     k = found[made.OUTLIER_LAYER].tensors["k"]
     assert k.shape == (1, 2, 24, 32) and k.nbytes == 2 * 24 * 32 * 2
     assert k.magnitudes is None and k.channels is None and mode in k.why
@@ -150,16 +156,40 @@ def test_numbers_that_are_not_finite_are_told(tmp_path):
 
     store = Store.create(tmp_path / "store")
     made.add(store, made.call(plant=plant, dtype="float16"))
-    (look,) = looks(store, store.manifest().records)
-    assert "1 numbers of v are not finite" in "\n".join(findings(sites([look])))
+    found = looks(store, store.manifest().records)
+    assert "1 numbers of v are not finite" in "\n".join(findings(sites(found)))
 
 
 def test_one_file_alone(tmp_path):
     for name in ("one.npz", "one.safetensors"):
         tensor_files.write(tmp_path / name, made.call(plant=made.plant_outliers))
-        look = file_look(tmp_path / name)
-        assert [o.channel for o in look.tensors["k"].channels.outliers] == [17, 29]
-        assert look.attention is None and "scale" in look.why_no_attention
+        seen = file_look(tmp_path / name)
+        assert [o.channel for o in seen.tensors["k"].channels.outliers] == [17, 29]
+        assert seen.attention is None and "scale" in seen.why_no_attention
+
+
+def test_a_file_that_carries_its_record_is_seen_as_that(planted, tmp_path):
+    record = planted.manifest().records[0]
+    tensors = planted.read(record)
+    note = msgspec.json.encode(record).decode()
+    tensor_files.write(tmp_path / "whole.npz", tensors, note=note)
+    (of_store,) = looks(planted, [record])
+    seen = file_look(tmp_path / "whole.npz")
+    assert seen.key == record.key and seen.attention == of_store.attention
+    part = {**tensors, "k": Tensor("bfloat16", tensors["k"].bits[:, :, -1:])}  # as a delta is kept
+    tensor_files.write(tmp_path / "part.npz", part, note=note)
+    seen = file_look(tmp_path / "part.npz")
+    assert seen.attention is None and "k is not stored" in seen.why_no_attention
+
+
+def test_without_its_mask_a_call_has_no_weights(tmp_path):
+    store = Store.create(tmp_path / "store")
+    record = made.add(store, made.call())
+    gone = TensorEntry(dtype="bool", shape=(1, 1, 24, 24), why="it is a function, not an array")
+    record = msgspec.structs.replace(record, tensors={**record.tensors, "mask": gone})
+    seen = look(record, store.read(record))
+    assert seen.attention is None
+    assert seen.why_no_attention == "mask is not stored: it is a function, not an array"
 
 
 def test_a_changed_file_is_refused(tmp_path):
@@ -181,4 +211,10 @@ def test_an_empty_store_has_nothing_to_see(tmp_path):
 
 def test_a_head_that_is_not_there_is_refused(planted):
     with pytest.raises(BadInput, match="head 9 is not one of the 4"):
-        list(looks(planted, planted.manifest().records, with_maps=True, head=9))
+        list(looks(planted, planted.manifest().records, head=9))
+
+
+def test_the_fullest_call_of_a_site_has_a_picture(planted, seen):
+    drawn = [(look.key.layer, look.key.step) for look in seen if look.map]
+    assert drawn == [(0, 0), (1, 0), (2, 0)]  # the prefill
+    assert seen[0].map.weights.shape == (24, 24)
