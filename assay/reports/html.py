@@ -1,10 +1,11 @@
 """The report as one page that needs no network: style, script and plotly.js are inside it."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from typing import Protocol
 
-from assay.reports.chart import Chart, Plate, plates
+from assay.reports.chart import Chart, plates
 from assay.reports.interactive import plotly_script
 from assay.reports.numerals import DASH
 from assay.reports.report import Report
@@ -15,28 +16,55 @@ from assay.reports.tables import Entry, Table
 
 _MOST_REASONS = 8  # below a table; more are folded away
 _PLACES = ("workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key")
-_PLACES += ("kernel", "longest kernel")
+_PLACES += ("kernel", "longest kernel", "site")
+
+
+class Opening(Protocol):
+    """What a page says first."""
+
+    @property
+    def title(self) -> str: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def tone(self) -> str: ...
+    @property
+    def facts(self) -> tuple[str, ...]: ...
+    @property
+    def answers(self) -> tuple[str, ...]: ...
+    @property
+    def problems(self) -> tuple[str, ...]: ...
 
 
 def page(report: Report, *, figures: Mapping[str, str]) -> str:
     """report.html; `figures` holds Plotly's JSON by the file stem of its chart."""
-    return "\n".join(
+    return document(
+        report,
         (
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(report.title)}: {escape(report.verdict)}</title>",
-            f"<style>{stylesheet()}</style></head><body>",
-            *_head(report),
             *_outcomes(report),
             '<section id="stages"><h2>Stages</h2>',
             *table(report.stages, titled=False),
             "</section>",
             *_figures(report.charts, figures),
-            *_tables("results", "Results", report.results),
-            *_folded("paired", "Paired ratios", report.paired),
-            *_folded("provenance", "Provenance", report.provenance),
+            *tables("results", "Results", report.results),
+            *folded("paired", "Paired ratios", report.paired),
+            *folded("provenance", "Provenance", report.provenance),
             f"<script>{plotly_script()}</script>" if figures else "",
+        ),
+    )
+
+
+def document(opening: Opening, body: Iterable[str]) -> str:
+    """A whole page: what it says first, then `body`, in the one style and with the one script."""
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(opening.title)}: {escape(opening.verdict)}</title>",
+            f"<style>{stylesheet()}</style></head><body>",
+            *_head(opening),
+            *body,
             f"<script>{script()}</script>",
             "</body></html>\n",
         )
@@ -69,15 +97,15 @@ def table(found: Table, *, titled: bool = True) -> Iterator[str]:
         yield told if len(reasons) <= _MOST_REASONS else folded
 
 
-def _head(report: Report) -> Iterator[str]:
-    yield f"<header><h1>{escape(report.title)}</h1>"
-    yield f'<p class="verdict {TONES[report.tone]}">{escape(report.verdict)}</p>'
-    yield f'<ul class="facts">{"".join(f"<li>{escape(f)}</li>" for f in report.facts)}</ul>'
-    if report.answers:
-        told = "".join(f"<li>{escape(answer)}</li>" for answer in report.answers)
+def _head(opening: Opening) -> Iterator[str]:
+    yield f"<header><h1>{escape(opening.title)}</h1>"
+    yield f'<p class="verdict {TONES[opening.tone]}">{escape(opening.verdict)}</p>'
+    yield f'<ul class="facts">{"".join(f"<li>{escape(f)}</li>" for f in opening.facts)}</ul>'
+    if opening.answers:
+        told = "".join(f"<li>{escape(answer)}</li>" for answer in opening.answers)
         yield f'<ul class="answers">{told}</ul>'
-    if report.problems:
-        lines = "".join(f"<li>{escape(problem)}</li>" for problem in report.problems)
+    if opening.problems:
+        lines = "".join(f"<li>{escape(problem)}</li>" for problem in opening.problems)
         yield f'<ul class="problems">{lines}</ul>'
     yield "</header>"
 
@@ -99,18 +127,11 @@ def _figures(charts: Sequence[Chart], figures: Mapping[str, str]) -> Iterator[st
     for plate in shown:
         yield f"<figure><figcaption>{escape(plate.title)}</figcaption>"
         if len(plate.charts) > 1:
-            yield _chooser(plate)
+            yield chooser(plate.title, [chart.panel for chart in plate.charts])
         for index, chart in enumerate(plate.charts):
             yield from _panel(chart, figures[chart.file_stem], hidden=index > 0)
         yield "</figure>"
     yield "</div></section>"
-
-
-def _chooser(plate: Plate) -> str:
-    """Which panel of a plate is shown; the page's script moves all plates together."""
-    options = (f"<option>{escape(chart.panel)}</option>" for chart in plate.charts)
-    label = f'aria-label="workloads of {escape(plate.title)}"'
-    return f'<select class="panels" {label}>{"".join(options)}</select>'
 
 
 def _panel(chart: Chart, figure: str, *, hidden: bool) -> Iterator[str]:
@@ -126,17 +147,32 @@ def _panel(chart: Chart, figure: str, *, hidden: bool) -> Iterator[str]:
     yield "</div>"
 
 
-def _tables(name: str, heading: str, tables: Sequence[Table]) -> Iterator[str]:
-    if tables:
+def chooser(
+    title: str, panels: Sequence[str], *, of: str = "workloads", shown: str | None = None
+) -> str:
+    """Which panel of a figure is shown, the first if none is said; the page's script moves all
+    figures together."""
+    options = (
+        f"<option{' selected' if panel == shown else ''}>{escape(panel)}</option>"
+        for panel in panels
+    )
+    label = f'aria-label="{of} of {escape(title)}"'
+    return f'<select class="panels" {label}>{"".join(options)}</select>'
+
+
+def tables(name: str, heading: str, found: Sequence[Table]) -> Iterator[str]:
+    """A section of tables; nothing where there are none."""
+    if found:
         yield f'<section id="{name}"><h2>{heading}</h2>'
-        yield from (line for found in tables for line in table(found))
+        yield from (line for each in found for line in table(each))
         yield "</section>"
 
 
-def _folded(name: str, heading: str, tables: Sequence[Table]) -> Iterator[str]:
-    if tables:
+def folded(name: str, heading: str, found: Sequence[Table]) -> Iterator[str]:
+    """The same, closed until it is asked for."""
+    if found:
         yield f'<details id="{name}"><summary>{heading}</summary>'
-        yield from (line for found in tables for line in table(found))
+        yield from (line for each in found for line in table(each))
         yield "</details>"
 
 

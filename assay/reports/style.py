@@ -21,6 +21,7 @@ LIGHT = {
     "warned": "#8a5300",
     "ok": "#1a6e3c",
     "limit": "#b3261e",
+    "heat": "#0b4f8a",
 }
 DARK = {
     "page": "#14171a",
@@ -32,6 +33,7 @@ DARK = {
     "warned": "#f0b45a",
     "ok": "#72d196",
     "limit": "#ff8a80",
+    "heat": "#8fd0ff",
 }
 # Which of the colours above a status is written in; the rest are quiet.
 TONES = {

@@ -57,6 +57,13 @@ td.failed, td.warned { font-weight: 600; }
 figure { margin: 12px 0 16px; min-width: 0; break-inside: avoid; }
 figcaption { font-weight: 600; font-size: 14px; margin-bottom: 4px; }
 .chart { width: 100%; min-height: 120px; }
+.drawing { display: block; width: 100%; max-width: 600px; height: auto; }
+.drawing text { fill: var(--quiet); font-size: 12px; }
+.heat { fill: var(--heat); }
+.ground { fill: var(--raised); }
+.curve { fill: none; stroke-width: 1.8; }
+.curve.quiet { stroke: var(--quiet); stroke-width: 1.3; }
+.rule { fill: none; stroke: var(--line); }
 .panels { font: inherit; font-size: 13px; color: var(--ink); background: var(--raised);
   border: 1px solid var(--line); border-radius: 5px; padding: 3px 6px; margin-bottom: 6px;
   max-width: 100%; }
@@ -69,6 +76,7 @@ summary:focus-visible { outline: 2px solid var(--ink); }
 @media (max-width: 600px) {
   body { padding: 18px 14px 48px; }
   table { font-size: 12.5px; }
+  .drawing text { font-size: 15px; }
   th:not([aria-sort]) button::after { content: ""; }
 }
 @media print {
