@@ -1,0 +1,90 @@
+"""Look at captured calls: statistics, outlier channels, entropy of attention; or compare two."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+from assay.verbs._running import finish
+
+if TYPE_CHECKING:
+    from assay.verbs._inspecting import Seen
+
+EXAMPLE = "Example: assay inspect captures/smollm2 layer=3,phase=prefill --html layer3.html"
+
+
+def command() -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command(help=f"{__doc__} {EXAMPLE}")(inspect)
+    return app
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A store, or one .npz or .safetensors file.")],
+    records: Annotated[
+        str | None,
+        typer.Argument(
+            help="Which calls: a name, a pattern, or step=3,layer=0:4,phase=decode; "
+            "with --diff the other store or file."
+        ),
+    ] = None,
+    chosen: Annotated[
+        str | None, typer.Argument(help="With --diff: which calls of both.", show_default=False)
+    ] = None,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Compare two; exit code 1 where they differ.")
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Also write a page with pictures to this file.")
+    ] = None,
+    head: Annotated[
+        int | None,
+        typer.Option("--head", min=0, help="Whose attention is drawn; that of median entropy."),
+    ] = None,
+    as_json: flags.Json = False,
+) -> None:
+    from assay.errors import BadInput
+
+    if diff:
+        from assay.verbs._inspect_difference import compare
+
+        if records is None or html:
+            raise BadInput("--diff compares two: assay inspect --diff FIRST SECOND, without --html")
+        finish(compare(path, Path(records), chosen, as_json=as_json))
+    if chosen is not None:
+        raise BadInput(f"{chosen!r} is one argument too many; two stores are compared with --diff")
+    seen = _looked_at(path, records, head=head, pictures=html is not None)
+    _tell(seen, html, as_json=as_json)
+
+
+def _looked_at(path: Path, records: str | None, *, head: int | None, pictures: bool) -> "Seen":
+    from assay.capture.inspect import file_look, fullest, is_file, looks
+    from assay.errors import BadInput
+    from assay.verbs._inspecting import Seen, followed
+    from assay.workloads.store import Store
+
+    if is_file(path):
+        if records:
+            raise BadInput(f"{path} is one file: it has no records to choose from")
+        return Seen(path=path, looks=[file_look(path)], manifest=None)
+    store = Store.open(path)
+    manifest = store.manifest()
+    chosen = store.find(records) if records else manifest.records
+    maps_of = fullest(chosen) if pictures else ()
+    found = looks(store, chosen, maps_of=maps_of, head=head)
+    return Seen(path=path, looks=list(followed(found, len(chosen))), manifest=manifest)
+
+
+def _tell(seen: "Seen", html: Path | None, *, as_json: bool) -> None:
+    import sys
+
+    from assay.verbs import _inspecting
+
+    if html:  # before anything is printed, which a closed pipe would end
+        _inspecting.write_page(seen, html)
+        print(f"page: {html}", file=sys.stderr if as_json else sys.stdout)
+    if as_json:
+        _inspecting.print_json(seen.looks)
+    else:
+        _inspecting.show(seen)
