@@ -3,22 +3,26 @@
 records = assay.load_records("results/quickstart/20261115T021048.123Z-1f3a")
 verdict = assay.check(my_attention, quick=True)      # true where every probe holds
 assay.assert_sound(my_attention)                     # the same, as one line of a test
+with assay.capturing(model, "captures"):             # real inputs out of a running model
+    model(tokens)
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.bench.verdict import assert_sound, check
+    from assay.capture.capturing import capturing
     from assay.records.run import load_records
 
 __version__ = "0.1.0"
-__all__ = ["assert_sound", "check", "load_records"]
+__all__ = ["assert_sound", "capturing", "check", "load_records"]
 
 # public name -> the module that holds it, imported when the name is first used
 _HOMES = {
     "load_records": "assay.records.run",
     "check": "assay.bench.verdict",
     "assert_sound": "assay.bench.verdict",
+    "capturing": "assay.capture.capturing",
 }
 
 

@@ -1,0 +1,141 @@
+"""Sees attention as transformers' models call it, whatever computes it: eager, sdpa, flash, flex.
+
+They ask a table for the function of their configuration. While a capture is on, the table's answer
+is wrapped; behind the last capture the table's method is the one it was.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from assay.capture import torch_call, torch_compiled
+from assay.capture.torch_call import Scalars, Tensors
+
+if TYPE_CHECKING:
+    from assay.capture.torch_taking import Taking
+
+_takings: list["Taking"] = []
+_originals: list[Callable] = []
+_NO_TENSOR = "it is a {}, not a tensor"
+
+
+def listen(taking: "Taking") -> None:
+    """Wrap what the table gives, for modules of the taking's model."""
+    if "transformers" not in sys.modules:
+        return
+    table = _table()
+    if not _takings:
+        _originals.append(table.get_interface)
+        table.get_interface = _get_interface
+    _takings.append(taking)
+
+
+def stop(taking: "Taking") -> None:
+    """Undo `listen`."""
+    if taking in _takings:
+        _takings.remove(taking)
+        if not _takings:
+            _table().get_interface = _originals.pop()
+
+
+def _table() -> Any:
+    from transformers.modeling_utils import AttentionInterface
+
+    return AttentionInterface
+
+
+def _get_interface(table: Any, name: str, default: Callable) -> Callable:
+    found = _originals[0](table, name, default)
+
+    def attention(
+        module: Any,
+        query: Any,
+        key: Any,
+        value: Any,
+        attention_mask: Any = None,
+        *more: Any,
+        **rest: Any,
+    ) -> Any:
+        given = (module, query, key, value, attention_mask, *more)
+        if torch.compiler.is_compiling():
+            return _traced(name, found, given, rest)
+        for taking in _takings:
+            if taking.sites.knows(module):
+                return _seen(taking, name, found, given, rest)
+        return found(*given, **rest)
+
+    return attention
+
+
+def _seen(
+    taking: "Taking", name: str, found: Callable, given: tuple[Any, ...], rest: dict[str, Any]
+) -> Any:
+    draft = taking.begin_call(given[1], given[0])
+    if draft is not None:
+        draft.add_call(*of_table(name, given, rest))
+    with taking.one_call():
+        answer = found(*given, **rest)
+    if draft is not None:
+        taking.end_call(draft, answer[0].transpose(1, 2))
+    return answer
+
+
+def _traced(name: str, found: Callable, given: tuple[Any, ...], rest: dict[str, Any]) -> Any:
+    for taking in _takings:
+        torch_compiled.tell("table is asked", taking.model)
+    answer = found(*given, **rest)
+    tensors, scalars, _ = of_table(name, given, rest)
+    tensors["out"] = answer[0].transpose(1, 2)
+    for taking in _takings:
+        torch_compiled.tell("table answers", taking.model, torch_compiled.NO_SITE, tensors, scalars)
+    return answer
+
+
+def of_table(
+    name: str, given: tuple[Any, ...], rest: dict[str, Any]
+) -> tuple[Tensors, Scalars, dict[str, str]]:
+    """Tensors and scalars of a call through the table, and why others are absent.
+
+    k and v are as the model gives them: transformers' sdpa may repeat their heads afterwards.
+    """
+    _, query, key, value, mask = given[:5]
+    tensors = {"q": query, "k": key, "v": value}
+    why = {}
+    if isinstance(mask, Tensor):
+        # flash attention is given which keys are there, [B, S]
+        tensors["mask"] = mask[:, None, None, :] != 0 if mask.dim() == 2 else mask
+    elif mask is not None:
+        why["mask"] = _NO_TENSOR.format(type(mask).__name__)
+    for ours, theirs in (("sinks", "s_aux"), ("bias", "position_bias")):
+        if isinstance(rest.get(theirs), Tensor):
+            tensors[ours] = rest[theirs]
+    if name == "sdpa":
+        tensors = torch_call.as_cast(tensors, query.device.type)
+    return tensors, _scalars(name, given, rest), why
+
+
+def _scalars(name: str, given: tuple[Any, ...], rest: dict[str, Any]) -> Scalars:
+    module, query, _, _, mask = given[:5]
+    scale = rest.get("scaling")
+    scalars: Scalars = {
+        "implementation": "sdpa" if name == "sdpa" else f"transformers:{name}",
+        "scale": query.shape[-1] ** -0.5 if scale is None else scale,
+        "dropout": rest.get("dropout") or 0.0,
+    }
+    flag = rest.get("is_causal")
+    if flag is None:
+        flag = getattr(module, "is_causal", True)
+    if name == "sdpa":  # its own rule: a mask, or a single query, says it all
+        scalars["causal"] = bool(flag) and mask is None and query.shape[2] > 1
+        scalars["alignment"] = "top-left"
+    elif name == "eager":
+        scalars["causal"] = False  # whatever is hidden, its mask hides
+    elif "flash" in name:
+        scalars["causal"] = bool(flag)
+        scalars["alignment"] = "bottom-right"
+        scalars["window"] = rest.get("sliding_window")
+    scalars["softcap"] = rest.get("softcap")
+    return {name: value for name, value in scalars.items() if value is not None}
