@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from assay.models.gemma_config import Config
-from assay.models.gemma_core import core_named, require_core
+from assay.models.gemma_core import CORES, chosen_core, require_core
 from assay.models.gemma_projection import project_in, project_out
 from assay.models.refusals import Unsuitable, require_mask, require_positions
 from assay.models.rope import rotate
@@ -68,8 +68,25 @@ class Attention(nn.Module):
         if kv_cache is not None:
             k, v = (jnp.concatenate(pair, axis=1) for pair in zip(kv_cache, (k, v), strict=True))
         require_mask(attn_mask, wanted=(batch, 1, length, k.shape[1]))
-        encoded = core_named(self.core, layer="gemma")(q, k, v, attn_mask, dtype=dtype)
+        core = chosen_core(self.core, q, k, v, dtype=dtype, layer="gemma")
+        encoded = self.attend(q, k, v, attn_mask, dtype=dtype, implementation=f"gemma:{core}")
         return self._project_back(encoded, xs), (k, v)
+
+    def attend(
+        self,
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        mask: jax.Array,
+        *,
+        dtype: jnp.dtype,
+        implementation: str,
+    ) -> jax.Array:
+        """The attention between the projections, as a method of its own so that a capture sees it.
+
+        q [B, T, N, H] is turned and scaled. `implementation` is gemma:NAME of a core.
+        """
+        return CORES[implementation.partition(":")[2]](q, k, v, mask, dtype=dtype)
 
     def _project(self, present: list[tuple[int, jax.Array]]) -> tuple[jax.Array, ...]:
         """q, k and v of all experts that take part, laid end to end."""

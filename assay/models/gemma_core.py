@@ -94,19 +94,16 @@ def core_named(name: str, *, layer: str | None = None) -> Core:
     return partial(_auto, layer=layer) if name == "auto" else CORES[name]
 
 
-def _auto(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-    mask: jax.Array,
-    *,
-    dtype: jnp.dtype,
-    layer: str | None,
-) -> jax.Array:
-    """The core that the thresholds file calls the fastest on this machine, else `xla`.
+def chosen_core(
+    name: str, q: jax.Array, k: jax.Array, v: jax.Array, *, dtype: jnp.dtype, layer: str | None
+) -> str:
+    """The name of the core that `name` means for these inputs: "auto" is the one that the
+    thresholds file calls the fastest on this machine, else `xla`.
 
     Thresholds are measured with as many queries as keys, so decoding one token stays with `xla`.
     """
+    if name != "auto":
+        return name
     chosen = None
     if q.shape[1] > 1:
         chosen = measured_core(
@@ -118,7 +115,20 @@ def _auto(
             keys=k.shape[1],
             usable=_usable(jnp.result_type(dtype, v.dtype)),
         )
-    return CORES[chosen or FALLBACK](q, k, v, mask, dtype=dtype)
+    return chosen or FALLBACK
+
+
+def _auto(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    mask: jax.Array,
+    *,
+    dtype: jnp.dtype,
+    layer: str | None,
+) -> jax.Array:
+    chosen = chosen_core("auto", q, k, v, dtype=dtype, layer=layer)
+    return CORES[chosen](q, k, v, mask, dtype=dtype)
 
 
 def _usable(working: jnp.dtype) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma_core import core_named, require_core
+from assay.models.gemma_core import CORES, chosen_core, require_core
 from assay.models.gemma_fast_cache import KVCache, append, fill, require_room
 from assay.models.gemma_projection import project_in, project_out
 from assay.models.lora import LoRAConfig
@@ -72,8 +72,9 @@ class Attention(nn.Module):
         cache = self._cached(k, v, attn_mask, kv_cache)
         _, keys, values = cache
         require_mask(attn_mask, wanted=(batch, 1, length, keys.shape[1]))
-        encoded = core_named(self.core, layer="gemma_fast")(
-            q, keys, values, attn_mask, dtype=x.dtype
+        core = chosen_core(self.core, q, keys, values, dtype=x.dtype, layer="gemma_fast")
+        encoded = self.attend(
+            q, keys, values, attn_mask, dtype=x.dtype, implementation=f"gemma_fast:{core}"
         )
         out = project_out(
             encoded,
@@ -82,6 +83,22 @@ class Attention(nn.Module):
             lora_config=self.lora_config,
         )
         return out, cache
+
+    def attend(
+        self,
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        mask: jax.Array,
+        *,
+        dtype: jnp.dtype,
+        implementation: str,
+    ) -> jax.Array:
+        """The attention between the projections, as a method of its own so that a capture sees it.
+
+        q [B, T, N, H] is turned and scaled. `implementation` is gemma_fast:NAME of a core.
+        """
+        return CORES[implementation.partition(":")[2]](q, k, v, mask, dtype=dtype)
 
     def _cached(
         self, k: jax.Array, v: jax.Array, attn_mask: jax.Array, kv_cache: KVCache | None
