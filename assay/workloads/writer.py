@@ -114,6 +114,10 @@ class Recording:
         release(taken)
         return False
 
+    def lost(self, reason: str) -> None:
+        """Count a call that was wanted and never came to be put."""
+        self._tally.fail(reason)
+
     def report(self) -> Report:
         """How it stands: exact once closed."""
         return Report(
