@@ -64,7 +64,7 @@ class Filing:
             with explained(self._folder):
                 sync_folder(self._folder)
         self._shared.settle()
-        self._store.append(lines)
+        self._store.append(lines, sync=self._options.sync)
 
     def discard(self, records: Sequence[CaptureRecord]) -> None:
         """Take back files that could not be listed. None of them may be a base of later ones."""

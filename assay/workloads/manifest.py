@@ -161,8 +161,8 @@ class Manifest:
     torn_bytes: int
 
 
-def append(path: Path, lines: Sequence[Line]) -> None:
-    """Add lines durably; several processes may at once."""
+def append(path: Path, lines: Sequence[Line], *, sync: bool = True) -> None:
+    """Add lines, durably unless `sync` is off; several processes may at once."""
     content = _encoder.encode_lines(list(lines))
     with explained(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -173,11 +173,12 @@ def append(path: Path, lines: Sequence[Line]) -> None:
                 content = b"\n" + content  # ends what a killed writer began
             try:
                 _write_all(descriptor, content)
-                os.fsync(descriptor)
+                if sync:
+                    os.fsync(descriptor)
             except OSError:
                 os.ftruncate(descriptor, size)
                 raise
-            if not size:
+            if sync and not size:
                 sync_folder(path.parent)
         finally:
             os.close(descriptor)  # and with it the lock

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from assay.records.durable import explained, sync_folder
 from assay.workloads import tensor_files
+from assay.workloads.checksum import checksum_of
 from assay.workloads.tensor import Tensor
 
 NAMES = ("mask",)
@@ -42,7 +43,7 @@ class SharedFiles:
         path = self._folder / f"{tensor.digest()}.{self._form}"
         parts = tensor_files.encoded({name: tensor}, form=self._form)
         known = path.is_file() and path.stat().st_size == sum(map(len, parts))
-        checksum = tensor_files.checksum_of(parts)
+        checksum = checksum_of(parts)
         self._durable = False  # another process may have named it a moment ago
         return SharedFile(path=path, parts=parts, checksum=checksum, known=known)
 

@@ -76,9 +76,9 @@ class Store:
         """What the store lists now."""
         return manifest.read(self.path / MANIFEST)
 
-    def append(self, lines: Sequence[Line]) -> None:
-        """List what is durable."""
-        manifest.append(self.path / MANIFEST, lines)
+    def append(self, lines: Sequence[Line], *, sync: bool = True) -> None:
+        """List what is durable; without `sync`, what a kill leaves but a power cut may not."""
+        manifest.append(self.path / MANIFEST, lines, sync=sync)
 
     def claim(self, run: str, rank: int) -> Path:
         """The folder for the files of one run and rank, which must not be there yet."""

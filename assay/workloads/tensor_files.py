@@ -6,7 +6,6 @@ cut short, changed or of another kind; nothing in a file is ever executed.
 
 import os
 import threading
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -15,11 +14,12 @@ import numpy as np
 from assay.errors import BadInput
 from assay.records.durable import explained
 from assay.workloads import npz_form, safetensors_form
+from assay.workloads.checksum import checksum_of
 from assay.workloads.tensor import Tensor
 
 FORMS = ("safetensors", "npz")
 # From this size on, the checksum is computed while the disk takes the bytes.
-_TOGETHER_BYTES = 1 << 20
+_TOGETHER_BYTES = 4 << 20
 
 
 def write(
@@ -49,8 +49,9 @@ def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -
                 if sync:
                     os.fsync(file.fileno())
             os.rename(temporary, path)
-        finally:
+        except BaseException:
             temporary.unlink(missing_ok=True)
+            raise
     return checksum.text
 
 
@@ -93,14 +94,6 @@ def content_of(path: Path, *, size: int | None = None) -> np.ndarray:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
     return content[: len(content) - len(view)]
-
-
-def checksum_of(parts: Sequence[memoryview]) -> str:
-    """CRC-32 (ISO 3309, as in zip and gzip) of the pieces one after the other."""
-    found = 0
-    for part in parts:
-        found = zlib.crc32(part, found)
-    return f"crc32:{found:08x}"
 
 
 class _Checksum:

@@ -68,6 +68,14 @@ def test_two_processes_of_a_thousand_captures_each(tmp_path):
     assert not manifest.torn_bytes
 
 
+def wait_for_record(path: Path, run: str) -> None:
+    """Until a record of the run is listed, however busy this machine is."""
+    wanted, deadline = f'"kind":"record","key":{{"run":"{run}"'.encode(), time.monotonic() + 60
+    while wanted not in (path / "manifest.jsonl").read_bytes():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
 def test_a_process_is_killed_at_twenty_moments(tmp_path):
     """Large records, so that kills fall into the writing of files and of the manifest."""
     path, values = tmp_path / "store", 60_000
@@ -77,7 +85,9 @@ def test_a_process_is_killed_at_twenty_moments(tmp_path):
         victim = ready.pop(0)
         ready.append(start(path, f"run{number + 2}", count=0, values=values))
         begin(victim)
-        time.sleep(moments.uniform(0.0, 0.12))
+        if number % 4:  # the others are killed before, or while, they write their first
+            wait_for_record(path, f"run{number}")
+        time.sleep(moments.uniform(0.0, 0.1))
         victim.kill()
         victim.communicate()
     last = start(path, "last", count=5, values=values)
@@ -89,7 +99,7 @@ def test_a_process_is_killed_at_twenty_moments(tmp_path):
     store = Store.open(path)
     found = check_whole(store, values=values)
     assert found.pop("last") == 5
-    assert sum(found.values()) > 20 and len(found) > 5, "kills came too early to show anything"
+    assert len(found) >= 15 and sum(found.values()) > 20, "kills came too early to show anything"
     assert [end.run for end in store.manifest().ends] == ["last"]
     listed = {r.file for r in store.manifest().records}
     for file in path.glob("records/*/*.safetensors"):  # also those that no line came to list

@@ -1,0 +1,141 @@
+"""How fast the writer of captures is, against raw writes of the same bytes to the same disk.
+
+    python benchmarks/capture_writer.py --folder DIR [--rounds 11] [--json FILE]
+
+In each round the same records are written raw (open, write, perhaps fsync, close) and through a
+recording, one after the other; which goes first alternates. Ratios are of the two in one round.
+The writer's time is from the first put until everything is listed: it has checksums, names and a
+manifest besides the bytes. The figures stand in docs/captures.md.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from assay.laws import pairs
+from assay.workloads import tensor_files
+from assay.workloads.manifest import TensorEntry
+from assay.workloads.selection import Options
+from assay.workloads.store import Store
+from assay.workloads.taken import Loaded, Taken
+from assay.workloads.tensor import Tensor
+
+MEGABYTES = (1, 4, 16, 64)
+ROUND_MEGABYTES = 256
+FEWEST = 4  # records a round
+MIB = 1 << 20
+
+
+def main() -> None:
+    """Measure every size with and without fsync; print a table, and JSON where asked."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folder", type=Path, default=Path("capture-writer"))
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(MEGABYTES))
+    parser.add_argument("--round-megabytes", type=int, default=ROUND_MEGABYTES)
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    found = [
+        measured(asked.folder, size, sync, asked.rounds, asked.round_megabytes)
+        for sync in (True, False)
+        for size in asked.sizes
+    ]
+    print("record MB | fsync | raw MB/s | writer MB/s | writer / raw (95 %)")
+    for one in found:
+        low, high = one["interval"]
+        print(
+            f"{one['megabytes']:9} | {'each' if one['sync'] else 'none':5} | "
+            f"{one['raw_mb_s']:8.0f} | {one['writer_mb_s']:11.0f} | "
+            f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
+        )
+    if asked.json:
+        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def measured(folder: Path, size: int, sync: bool, rounds: int, round_megabytes: int) -> dict:
+    """Both ways, side by side in each round."""
+    tensors = _tensors(size)
+    count = max(FEWEST, round_megabytes // size)
+    ways = {"raw": _raw_s, "writer": _writer_s}
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(-1, rounds):  # the first warms up and is not counted
+        for name in sorted(ways, reverse=number % 2 == 0):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            os.sync()
+            taken_s = ways[name](folder, tensors, count, sync)
+            if number >= 0:
+                seconds[name].append(taken_s)
+    shutil.rmtree(folder)
+    logs = np.log(np.array(seconds["raw"]) / np.array(seconds["writer"]))
+    low, high = pairs.interval(pairs.resampled_medians([logs])[:, 0])
+    megabytes = count * sum(t.nbytes for t in tensors.values()) / 1e6
+    return {
+        "megabytes": size,
+        "records": count,
+        "sync": sync,
+        "raw_mb_s": megabytes / median(seconds["raw"]),
+        "writer_mb_s": megabytes / median(seconds["writer"]),
+        "ratio": float(np.exp(np.median(logs))),
+        "interval": [float(np.exp(low)), float(np.exp(high))],
+        "seconds": seconds,
+    }
+
+
+def _tensors(megabytes: int) -> dict[str, Tensor]:
+    """q, k, v and out of one call, in bfloat16."""
+    shape = (1, 8, megabytes * MIB // (4 * 8 * 64 * 2), 64)
+    draw = np.random.default_rng(0)
+    return {
+        name: Tensor("bfloat16", draw.integers(0, 1 << 16, shape, np.uint16))
+        for name in ("q", "k", "v", "out")
+    }
+
+
+def _raw_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
+    content = b"".join(tensor_files.encoded(tensors, form="safetensors"))
+    begun = time.perf_counter()
+    for number in range(count):
+        descriptor = os.open(folder / f"{number}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        view = memoryview(content)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if sync:
+            os.fsync(descriptor)
+        os.close(descriptor)
+    return time.perf_counter() - begun
+
+
+def _writer_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
+    shapes = {n: TensorEntry(dtype=t.dtype, shape=t.shape) for n, t in tensors.items()}
+    store = Store.create(folder / "store")
+    with store.recording(options=Options(sync=sync, wait_s=60.0)) as recording:
+        begun = time.perf_counter()
+        for step in range(count):
+            recording.put(
+                Taken(
+                    key=recording.key(step=step, layer=0, site="model.layers.0.self_attn"),
+                    phase="train",
+                    framework="numpy",
+                    device="cpu",
+                    implementation=None,
+                    scalars={"causal": True},
+                    shapes=shapes,
+                    nbytes=sum(tensor.nbytes for tensor in tensors.values()),
+                    load=lambda: Loaded(tensors=tensors),
+                )
+            )
+        recording.flush()
+        taken_s = time.perf_counter() - begun
+    assert recording.report().records == count, recording.report()
+    return taken_s
+
+
+if __name__ == "__main__":
+    main()
