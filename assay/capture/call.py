@@ -16,14 +16,14 @@ from assay.workloads.manifest import Scalar
 from assay.workloads.tensor import Tensor
 
 ALIGNMENTS = ("bottom-right", "top-left")
-# Where a record has one of these, its weights are not the softmax of its scores.
-_NOT_UNDERSTOOD = ("softcap", "window", "sinks")
+# A call with one of these, as a scalar or as a tensor, has other weights than are computed here.
+_NOT_UNDERSTOOD = ("window", "sinks", "query_seq_lengths", "key_value_seq_lengths")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Call:
-    """What one call computed its weights from. The mask is boolean or additive; its axes may be
-    one long, and then count for all."""
+    """What one call computed its weights from. The mask is boolean or additive; axes of mask and
+    bias may be one long, and then count for all."""
 
     q_BHMD: np.ndarray
     k_BKND: np.ndarray
@@ -31,6 +31,8 @@ class Call:
     causal: bool = False
     alignment: str = "bottom-right"
     mask_BHMN: np.ndarray | None = None
+    bias_BHMN: np.ndarray | None = None  # added to the scores
+    softcap: float | None = None  # scores s become softcap * tanh(s / softcap)
 
     def __post_init__(self) -> None:
         if self.alignment not in ALIGNMENTS:
@@ -51,9 +53,13 @@ class Call:
         kv_head = head // (self.sizes[1] // self.k_BKND.shape[1])
         q = self.q_BHMD[batch, head][rows].astype(np.float64)
         found = q @ self.k_BKND[batch, kv_head].astype(np.float64).T * self.scale
+        if self.softcap:
+            found = self.softcap * np.tanh(found / self.softcap)
+        if self.bias_BHMN is not None:
+            found = found + _part(self.bias_BHMN, batch, head, rows)
         seen = self._causal(rows)
         if self.mask_BHMN is not None:
-            mask = self._mask_of(batch, head, rows)
+            mask = _part(self.mask_BHMN, batch, head, rows)
             if mask.dtype != bool:
                 found = found + np.where(mask > HIDDEN_BELOW, mask, 0.0)
             seen = seen & shown(mask)
@@ -71,12 +77,6 @@ class Call:
     def first_key_B(self) -> np.ndarray:
         """Of each row the first key that is no padding."""
         return np.argmin(self.padding_BN, axis=1)
-
-    def _mask_of(self, batch: int, head: int, rows: np.ndarray) -> np.ndarray:
-        assert self.mask_BHMN is not None
-        rows_of_mask, heads_of_mask, queries_of_mask, _ = self.mask_BHMN.shape
-        mask = self.mask_BHMN[batch if rows_of_mask > 1 else 0, head if heads_of_mask > 1 else 0]
-        return mask[rows] if queries_of_mask > 1 else mask
 
     def _causal(self, rows: np.ndarray) -> np.ndarray:  # [rows, N] of bool
         _, _, queries, keys = self.sizes
@@ -96,7 +96,7 @@ def call_of(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar]) -> Cal
             raise BadInput(f"there is no {name}")
         if len(tensors[name].shape) != 4 or not tensors[name].bits.size:
             raise BadInput(f"{name} is {tensors[name].shape}, wanted batch, heads, length, dim")
-    if beyond := [name for name in _NOT_UNDERSTOOD if scalars.get(name)]:
+    if beyond := [name for name in _NOT_UNDERSTOOD if scalars.get(name) or name in tensors]:
         raise BadInput(f"{', '.join(beyond)} of the call is not computed here")
     scale = scalars.get("scale")
     if not isinstance(scale, int | float):
@@ -109,7 +109,9 @@ def call_of(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar]) -> Cal
         scale=float(scale),
         causal=bool(scalars.get("causal")),
         alignment=str(scalars.get("alignment") or "bottom-right"),
-        mask_BHMN=_mask(tensors["mask"], sizes) if "mask" in tensors else None,
+        mask_BHMN=_with_four_axes("mask", tensors, sizes),
+        bias_BHMN=_with_four_axes("bias", tensors, sizes),
+        softcap=float(scalars.get("softcap") or 0.0) or None,
     )
 
 
@@ -118,21 +120,34 @@ def shown(mask: np.ndarray) -> np.ndarray:
     return mask if mask.dtype == bool else mask > HIDDEN_BELOW
 
 
-def _mask(tensor: Tensor, sizes: tuple[int, int, int, int]) -> np.ndarray:
-    """The mask with four axes, from [M, N], [B, N], [H, M, N], [B, M, N] or what has four.
+def _part(whole_BHMN: np.ndarray, batch: int, head: int, rows: np.ndarray) -> np.ndarray:
+    """Some queries of one head of a mask or a bias."""
+    axes = whole_BHMN.shape
+    part = whole_BHMN[batch if axes[0] > 1 else 0, head if axes[1] > 1 else 0]
+    return part[rows] if axes[2] > 1 else part
+
+
+def _with_four_axes(
+    name: str, tensors: Mapping[str, Tensor], sizes: tuple[int, int, int, int]
+) -> np.ndarray | None:
+    """A mask or a bias from [M, N], [B, N], [H, M, N], [B, M, N] or what has four axes.
 
     Keys beyond those of k are left out: a cache's mask may be made for more.
     """
-    batch, heads, _, keys = sizes
-    mask = tensor.numbers()
-    if tensor.dtype != "bool" and np.issubdtype(mask.dtype, np.integer):
-        mask = mask != 0
-    if mask.ndim == 2 and mask.shape[0] == batch != sizes[2]:
-        mask = mask[:, None, None]
-    elif mask.ndim == 3 and mask.shape[0] == batch != heads:
-        mask = mask[:, None]
-    mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)[..., :keys]
-    fits = mask.ndim == 4 and all(n in (1, size) for n, size in zip(mask.shape, sizes, strict=True))
-    if not fits:
-        raise BadInput(f"its mask {tensor.shape} does not fit [B, H, M, N] = {sizes}")
-    return mask
+    if name not in tensors:
+        return None
+    batch, heads, queries, keys = sizes
+    found = tensors[name].numbers()
+    if name == "mask" and np.issubdtype(found.dtype, np.integer):
+        found = found != 0
+    if found.ndim == 2 and found.shape[0] == batch != queries:
+        found = found[:, None, None]
+    elif found.ndim == 3 and found.shape[0] == batch != heads:
+        found = found[:, None]
+    found = found.reshape((1,) * (4 - found.ndim) + found.shape)[..., :keys]
+    if len(found.shape) != 4 or any(
+        n not in (1, size) for n, size in zip(found.shape, sizes, strict=True)
+    ):
+        shape = tensors[name].shape
+        raise BadInput(f"its {name} {shape} does not fit [B, H, M, N] = {sizes}")
+    return found

@@ -149,7 +149,7 @@ def _nothing(found: Sequence[Site]) -> str:
     if not found:
         return "There is nothing to see."
     if not any(look.attention for site in found for look in site.looks):
-        return "Nothing stands out in what was captured; channels and attention need mode full."
+        return "Nothing stands out in what is here; channels and attention need whole tensors."
     return (
         f"Nothing stands out: no channel of {OUTLIER:g} times the median of its head, no head with "
         "half of its weight on the first key or with fewer than two keys, no padding."

@@ -1,5 +1,6 @@
 """Counts of numbers in fixed bins, so that the histograms of many records can be added up."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 LOWEST_POWER, HIGHEST_POWER = -32, 20
 # Values in standard deviations from the mean, half of one to a bin.
 FARTHEST, STEPS_PER_STD = 10, 2
+_BLOCK = 1 << 20  # numbers at a time, so that a long tensor needs little memory beside itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,25 +39,39 @@ class Histogram:
 
 def magnitudes(values: np.ndarray) -> Histogram:
     """Of log2 of the size of each finite number that is not zero."""
-    known = values[np.isfinite(values) & (values != 0)]
-    _, exponents = np.frexp(known)  # a size is m * 2**e with m from 0.5 below 1
-    return _counted(exponents - 1 - LOWEST_POWER, LOWEST_POWER, 1.0, HIGHEST_POWER - LOWEST_POWER)
+
+    def bins_of(block: np.ndarray) -> np.ndarray:
+        _, exponents = np.frexp(block[block != 0])  # a size is m * 2**e with m from 0.5 below 1
+        return exponents - 1 - LOWEST_POWER
+
+    return _counted(values, bins_of, LOWEST_POWER, 1.0, HIGHEST_POWER - LOWEST_POWER)
 
 
 def deviations(values: np.ndarray, *, mean: float, std: float) -> Histogram | None:
     """Of the finite numbers, in standard deviations from the mean; None where all are equal."""
     if not std > 0:
         return None
-    known = values[np.isfinite(values)]
-    places = np.floor((known - values.dtype.type(mean)) * (STEPS_PER_STD / std))
     bins = 2 * FARTHEST * STEPS_PER_STD
-    return _counted(places + bins // 2, -FARTHEST, 1 / STEPS_PER_STD, bins)
+
+    def bins_of(block: np.ndarray) -> np.ndarray:
+        return np.floor((block - block.dtype.type(mean)) * (STEPS_PER_STD / std)) + bins // 2
+
+    return _counted(values, bins_of, -FARTHEST, 1 / STEPS_PER_STD, bins)
 
 
-def _counted(bin_of_each: np.ndarray, low: float, width: float, bins: int) -> Histogram:
-    # One bin more at each end takes what is beyond.
-    index = np.clip(bin_of_each + 1, 0, bins + 1).astype(np.int32)
-    found = [int(n) for n in np.bincount(index, minlength=bins + 2)]
-    return Histogram(
-        low=low, width=width, counts=tuple(found[1:-1]), below=found[0], above=found[-1]
-    )
+def _counted(
+    values: np.ndarray,
+    bins_of: Callable[[np.ndarray], np.ndarray],
+    low: float,
+    width: float,
+    bins: int,
+) -> Histogram:
+    """The finite numbers by the bins that `bins_of` gives, a stretch at a time."""
+    found = np.zeros(bins + 2, dtype=np.int64)  # one more at each end takes what is beyond
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        index = np.clip(bins_of(block[np.isfinite(block)]) + 1, 0, bins + 1).astype(np.int32)
+        found += np.bincount(index, minlength=bins + 2)
+    below, *counts, above = (int(n) for n in found)
+    return Histogram(low=low, width=width, counts=tuple(counts), below=below, above=above)

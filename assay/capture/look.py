@@ -117,7 +117,7 @@ def look_at_file(name: str, tensors: Mapping[str, Tensor], *, stored_bytes: int)
 
 def _missing(record: CaptureRecord, tensors: Mapping[str, Tensor]) -> str | None:
     """What the call had and the record lacks: without its mask its weights would be others."""
-    for name in ("q", "k", "mask"):
+    for name in ("q", "k", "mask", "bias"):
         entry = record.tensors.get(name)
         if entry is not None and name not in tensors:
             return f"{name} is not stored: {entry.why or 'nothing says why'}"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from assay.attention import reference
 from assay.capture.call import Call, call_of
 from assay.capture.entropy import attention, attention_map, typical_head
 from assay.errors import BadInput
@@ -74,6 +75,21 @@ def test_causal_calls_see_what_their_alignment_says(alignment):
     assert found.hidden_share == pytest.approx(1 - seen.mean())
 
 
+@pytest.mark.parametrize("queries, keys", [(9, 9), (1, 17), (5, 12)])
+def test_weights_and_values_give_what_the_reference_gives(queries, keys):
+    """Heads, alignment and scale mean here what they mean to every implementation."""
+    q, k = drawn(heads=6, queries=queries, keys=keys)
+    v = np.random.default_rng(4).standard_normal(k.shape).astype(np.float32)
+    expected = reference.attention(q, k, v, causal=True, scale=0.3).out
+    call = Call(q_BHMD=q, k_BKND=k, scale=0.3, causal=True)
+    for row in range(2):
+        for head in range(6):
+            scores, seen = call.scores(row, head, np.arange(queries))
+            raised = np.exp(scores) * seen
+            out = raised / raised.sum(1, keepdims=True) @ v[row, head // 3]
+            np.testing.assert_allclose(out, expected[row, head], rtol=1e-10)
+
+
 def masks():
     boolean = np.ones((2, 1, 7, 11), dtype=bool)
     boolean[0, ..., :3] = False  # padding on the left of row 0
@@ -104,7 +120,7 @@ def test_masks_hide_what_they_say(kind):
     assert found.padding_share == pytest.approx(5 / 22)
 
 
-def test_a_bias_is_part_of_the_scores():
+def test_a_mask_of_other_numbers_is_part_of_the_scores():
     q, k = drawn()
     bias = -0.5 * np.abs(np.arange(7)[:, None] - np.arange(11)).astype(np.float32)
     tensors = {"q": tensor_of(q), "k": tensor_of(k), "mask": tensor_of(bias)}
@@ -112,6 +128,19 @@ def test_a_bias_is_part_of_the_scores():
     weights, _ = directly(q, k, seen=np.ones((7, 11)), scale=1.0, bias=bias)
     np.testing.assert_allclose(found.entropy, entropies(weights).mean((0, 2)), rtol=1e-12)
     assert found.padding_share == 0
+
+
+def test_a_soft_cap_comes_before_mask_and_bias():
+    q, k = drawn()
+    bias = np.linspace(-1, 1, 11, dtype=np.float32)[None, None, None]
+    seen = masks()["boolean"]
+    tensors = {"q": tensor_of(4 * q), "k": tensor_of(k)}
+    tensors |= {"bias": tensor_of(bias), "mask": tensor_of(seen)}
+    found = attention(call_of(tensors, {"scale": 1.0, "softcap": 2.0}))
+    _, scores = directly(4 * q, k, seen=seen, scale=1.0)
+    raised = np.exp(2 * np.tanh(scores / 2) + bias) * seen
+    weights = raised / raised.sum(-1, keepdims=True)
+    np.testing.assert_allclose(found.entropy, entropies(weights).mean((0, 2)), rtol=1e-12)
 
 
 def test_a_query_that_sees_nothing_is_counted_and_left_out():
@@ -170,8 +199,10 @@ CANNOT = {
     "no k": ({"q": np.zeros((1, 1, 2, 4))}, {"scale": 1.0}, "there is no k"),
     "no scale": ({n: np.zeros((1, 1, 2, 4)) for n in "qk"}, {}, "does not say its scale"),
     "three axes": ({n: np.zeros((1, 2, 4)) for n in "qk"}, {"scale": 1.0}, "wanted batch"),
-    "a soft cap": ({n: np.zeros((1, 1, 2, 4)) for n in "qk"}, {"scale": 1.0, "softcap": 30.0},
-                   "softcap"),
+    "a window": ({n: np.zeros((1, 1, 2, 4)) for n in "qk"}, {"scale": 1.0, "window": 30}, "window"),
+    "learned sinks": (
+        {n: np.zeros((1, 1, 2, 4)) for n in "qk"} | {"sinks": np.ones(1)}, {"scale": 1.0}, "sinks",
+    ),
     "a mask that does not fit": (
         {n: np.zeros((1, 1, 2, 4)) for n in "qk"} | {"mask": np.ones((5, 5), bool)},
         {"scale": 1.0}, "does not fit",

@@ -146,7 +146,7 @@ def test_records_without_tensors_show_what_they_have(tmp_path, mode):
     if mode == "stats":
         place = made.OUTLIER_HEAD * 32 + made.OUTLIER_CHANNELS[0]
         assert k.stats.outliers[0][0] == place
-    assert "mode full" in findings(sites(found))[0]
+    assert "need whole tensors" in findings(sites(found))[0]
     json.dumps([as_plain(look) for look in found], allow_nan=False)
 
 
