@@ -7,9 +7,9 @@ from assay.reports.numerals import tick
 
 WIDTH = 520  # of the drawing, in its own units; the page scales it
 _LEVELS = 24  # of colour
-_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 6, 30, 36
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 6, 30, 36
 _LEGEND_WIDTH, _LEGEND_HEIGHT = 96, 9
-_LETTER = 7.6  # about the width of a letter
+_LETTER = 8.4  # about the width of a letter
 # Every how many places a label may stand.
 _NICE = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 500, 1000, 5000)
 _LABEL_ROOM = 15  # between the middles of two labels of rows
@@ -160,7 +160,7 @@ def _row_labels(found: HeatMap, frame: _Frame) -> list[str]:
     middle = _TOP + frame.height / 2
     if frame.height < _LETTER * len(found.rows_are) + 12:
         return texts  # no room to say along the side what the rows are
-    along = f'transform="translate(13 {middle:.1f}) rotate(-90)"'
+    along = f'transform="translate(12 {middle:.1f}) rotate(-90)"'
     return [*texts, f'<text {along} text-anchor="middle">{escape(found.rows_are)}</text>']
 
 

@@ -13,7 +13,7 @@ from assay.reports.outlines import Outline, Outlines, superscript
 if TYPE_CHECKING:
     from assay.capture.sites import Site
 
-MOST_LAYERS = 64  # that are drawn one by one
+MOST_CELLS = 250_000  # of maps of layers; more would make the page heavier than five megabytes
 _TENSORS = ("q", "k", "v")
 _FAINTEST = -10  # log2 of the weight that an attention map no longer shows
 _CHANNEL_SPAN = (-2.0, 5.0)  # log2 of a channel over the median of its head, from faint to full
@@ -22,9 +22,11 @@ _SHARE_FLOOR = 1e-7
 
 def by_layer(found: Sequence["Site"]) -> tuple[Figure, ...]:
     """What each attention's largest call looks like, one drawing for each attention."""
-    chosen = _largest_phase(found)[:MOST_LAYERS]
-    named = dict(zip(_panel_names(chosen), chosen, strict=True))
+    every = _largest_phase(found)
+    named = dict(zip(_panel_names(every), every, strict=True))
     shown = _most_telling(named)
+    named = {name: named[name] for name in _affordable(named, shown)}
+    fewer = f"{len(named)} of {len(every)} layers are drawn." if len(named) < len(every) else ""
     makes: dict[str, Callable[[Site], tuple[str, tuple[str, ...]] | None]] = {
         "Sizes of q, k and v": _sizes,
         "Values, in standard deviations": _deviations,
@@ -37,12 +39,24 @@ def by_layer(found: Sequence["Site"]) -> tuple[Figure, ...]:
         for name, site in named.items():
             if made := make(site):
                 svg, notes = made
-                drawings.append(Drawing(panel=name, svg=svg, notes=notes))
+                told = (*notes, fewer) if fewer else notes
+                drawings.append(Drawing(panel=name, svg=svg, notes=told))
         first = shown if any(d.panel == shown for d in drawings) else None
         figures.append(
             Figure(title=title, panels_are="layers", drawings=tuple(drawings), shown=first)
         )
     return tuple(figures)
+
+
+def _affordable(named: dict[str, "Site"], shown: str | None) -> list[str]:
+    """Layers evenly spaced, as many as a page can hold, and the one shown first."""
+    cells = 0
+    for site in named.values():
+        channels, picture = site.channels("k"), site.fullest.map
+        cells += channels.absmax_HD.size if channels else 0
+        cells += picture.weights.size if picture else 0
+    every = max(1, math.ceil(cells / MOST_CELLS))
+    return [name for i, name in enumerate(named) if i % every == 0 or name == shown]
 
 
 def _largest_phase(found: Sequence["Site"]) -> list["Site"]:

@@ -115,7 +115,7 @@ def _run_row(run: "CaptureRun", manifest: "Manifest") -> tuple[Entry | str, ...]
     dropped = ends[0].dropped if ends else losses[0].counts if losses else {}
     lost = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
     versions = ", ".join(f"{n} {run.versions[n]}" for n in _VERSIONS if n in run.versions)
-    model = ", ".join(str(value) for value in run.model.values())
+    model = ", ".join(model_facts(run))
     return (
         run.run,
         str(run.rank),
@@ -126,6 +126,15 @@ def _run_row(run: "CaptureRun", manifest: "Manifest") -> tuple[Entry | str, ...]
         Entry(text=lost or "none", tone="refused" if lost else ""),
         Entry(text="yes" if ends else "no", tone="" if ends else "unfinished"),
     )
+
+
+def model_facts(run: "CaptureRun") -> list[str]:
+    """What is known of a run's model: its names as they are, numbers with what they count."""
+    return [
+        value if isinstance(value, str) else f"{value:,} {name}"
+        for name, value in run.model.items()
+        if value is not None
+    ]
 
 
 def _row(site: "Site") -> tuple[Entry | str, ...]:

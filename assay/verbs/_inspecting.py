@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from assay.verbs._inspect_tables import (
     MOST_ROWS,
     calls_table,
+    model_facts,
     runs_table,
     sites_table,
     tensors_table,
@@ -125,7 +126,7 @@ def _facts(seen: Seen) -> Iterator[str]:
     from assay.reports.numerals import size_in_bytes
 
     runs = seen.manifest.runs if seen.manifest else ()
-    yield from sorted({str(value) for run in runs for value in run.model.values()})
+    yield from dict.fromkeys(fact for run in runs for fact in model_facts(run))
     phases = sorted({look.phase for look in seen.looks if look.phase})
     if phases:
         yield f"phases: {', '.join(phases)}"

@@ -70,7 +70,7 @@ def test_statistics_alone(tmp_path):
     made.planted(tmp_path / "stats", steps=1, mode="stats")
     done = assay("inspect", "stats", "--html", "page.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "need mode full" in words(done) and "captured as stats" in words(done)
+    assert "need whole tensors" in words(done) and "captured as stats" in words(done)
 
 
 def test_an_empty_store(tmp_path):
