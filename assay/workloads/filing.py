@@ -150,7 +150,7 @@ def _described(taken: Taken, mode: str) -> CaptureRecord:
         tensors=dict(taken.shapes),
         scalars=dict(taken.scalars),
         cut=dict(taken.cut),
-        time=now(),
+        time=taken.time or now(),
     )
 
 

@@ -82,11 +82,7 @@ class Store:
 
     def claim(self, run: str, rank: int) -> Path:
         """The folder for the files of one run and rank, which must not be there yet."""
-        if not _RUN_NAME.fullmatch(run) or rank < 0:
-            raise BadInput(
-                f"run {run!r}, rank {rank}: a run is named by up to 64 letters, digits, dots, "
-                "dashes and underscores, beginning with a letter or digit; a rank is 0 or more"
-            )
+        check_run(run, rank)
         folder = self.path / RECORDS / f"{run}.r{rank}"
         with explained(folder):
             try:
@@ -193,6 +189,15 @@ class Store:
 
     def _file(self, name: str, checksum: str | None, size: int | None = None) -> dict[str, Tensor]:
         return tensor_files.read(self.inside(name), checksum=checksum, size=size or None)
+
+
+def check_run(run: str, rank: int) -> None:
+    """Refuse names that could lead out of a store or meet another's."""
+    if not _RUN_NAME.fullmatch(run) or rank < 0:
+        raise BadInput(
+            f"run {run!r}, rank {rank}: a run is named by up to 64 letters, digits, dots, "
+            "dashes and underscores, beginning with a letter or digit; a rank is 0 or more"
+        )
 
 
 def new_run_name() -> str:

@@ -35,3 +35,4 @@ class Taken:
     release: Callable[[], None] | None = None
     axes: Mapping[str, int] = field(default_factory=dict)  # along which a cache grows, by tensor
     cut: Mapping[str, str] = field(default_factory=dict)  # what was left out on purpose
+    time: str | None = None  # of day, in UTC; when it is written where not given
