@@ -13,7 +13,7 @@ from assay.reports.outlines import Outline, Outlines, superscript
 if TYPE_CHECKING:
     from assay.capture.sites import Site
 
-MOST_CELLS = 250_000  # of maps of layers; more would make the page heavier than five megabytes
+MOST_CELLS = 300_000  # of maps of layers; more would make the page heavier than five megabytes
 _TENSORS = ("q", "k", "v")
 _FAINTEST = -10  # log2 of the weight that an attention map no longer shows
 _CHANNEL_SPAN = (-2.0, 5.0)  # log2 of a channel over the median of its head, from faint to full
@@ -169,6 +169,7 @@ def _channels(site: "Site") -> tuple[str, tuple[str, ...]] | None:
         high_text="32×, the scale is logarithmic",
         rows_are="kv head",
         columns_are="channel",
+        highest_cell=26.0,
     )
     found = [f"head {o.head} channel {o.channel}: {o.times:.3g}×" for o in channels.outliers[:6]]
     more = f" and {len(channels.outliers) - 6} more" if len(channels.outliers) > 6 else ""
