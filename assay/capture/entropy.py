@@ -13,7 +13,7 @@ import numpy as np
 from assay.capture.call import Call
 
 MOST_PAIRS = 2**22  # of query and key, over rows and heads; beyond that queries are sampled
-FEWEST_QUERIES = 16  # that a sample has
+FEWEST_QUERIES = 64  # that a sample has
 MAP_SIZE = 48  # cells of an attention map, at most, along either side
 _QUERIES_PER_CELL = 8
 
