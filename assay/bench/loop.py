@@ -61,10 +61,10 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
             name: plugins.load(plugins.find("probes", name, request.folders))
             for name in request.probes
         }
+        workload = make(request.workload)
     except BadInput as error:
         yield from (_outcome(subject, request, error, "load") for subject in request.subjects)
         return
-    workload = make(request.workload)
     calls: dict[str, Call] = {}
     placed: Placed = {}
     for subject in request.subjects:

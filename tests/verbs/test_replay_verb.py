@@ -1,0 +1,83 @@
+"""assay replay: captured calls through the same loop as drawn ones, and bad ones refused."""
+
+import json
+
+import pytest
+from verbs.command_line import assay
+from workloads.made_store import add, as_dtype, inputs, made
+
+from assay import host
+
+torch = pytest.importorskip("torch")
+
+QUICK = ("--quick", "--device", "cpu", "--set", "STAGES=check,bench", "--probe")
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Two layers of a model that calls torch's sdpa."""
+    found = made(tmp_path / "store")
+    for layer in range(2):
+        tensors = inputs(seed=layer)
+        given = [torch.tensor(tensor.numbers()) for tensor in tensors.values()]
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        out = sdpa(*given, is_causal=True, enable_gqa=True)
+        tensors["out"] = as_dtype(out.numpy(), "float32")
+        versions = host.inspect().versions
+        add(found, tensors, layer=layer, implementation="sdpa", versions=versions)
+    return found
+
+
+def replay(store, *arguments, out):
+    return assay("replay", store.path, *arguments, "--out", out, cwd=store.path.parent)
+
+
+def test_what_was_captured_is_checked_timed_and_held_against_the_model(store, tmp_path):
+    probes = "accuracy,replayed,latency"
+    ended = replay(
+        store, "--impl", "sdpa,eager", *QUICK, probes, "--json", out=tmp_path / "results"
+    )
+    assert ended.returncode == 0, ended.stderr
+    records = [json.loads(line) for line in ended.stdout.splitlines()]
+    found = {(r["subject"], r["metric"]): r for r in records if r.get("subject")}
+    assert found["sdpa", "replayed_differences"]["value"] == 0
+    assert found["eager", "replayed_largest_difference"]["value"] < 1e-6
+    assert found["sdpa", "latency_ms"]["value"] > 0
+    cells = {r["cell"] for r in records}
+    assert len(cells) == 2 and all("captured-s0-l" in cell for cell in cells)
+
+
+def test_some_records_by_words(store, tmp_path):
+    ended = replay(store, "layer=1", "--impl", "sdpa", "--dry-run", "--json", out=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    cells = [json.loads(line)["cell"] for line in ended.stdout.splitlines()]
+    assert any("captured-s0-l1" in cell for cell in cells)
+    assert not any("captured-s0-l0" in cell for cell in cells)
+
+
+def test_a_changed_file_is_refused_and_the_other_record_goes_on(store, tmp_path):
+    file = store.path / store.manifest().records[0].file
+    content = bytearray(file.read_bytes())
+    content[-3] ^= 1
+    file.write_bytes(content)
+    probes = "accuracy,replayed,latency"
+    ended = replay(store, "--impl", "sdpa", *QUICK, probes, "--json", out=tmp_path / "results")
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    records = [json.loads(line) for line in ended.stdout.splitlines()]
+    broken = [r for r in records if r["metric"] == "load"]
+    assert broken and all("checksum" in r["reason"] for r in broken)
+    assert any(r["metric"] == "latency_ms" for r in records)
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [(("layer=9",), "has no record"), (("colour=red",), "is not step, layer")],
+)
+def test_records_that_are_not_there(store, tmp_path, arguments, said):
+    ended = replay(store, *arguments, "--impl", "sdpa", out=tmp_path)
+    assert ended.returncode == 2 and said in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_what_is_no_store(tmp_path):
+    ended = assay("replay", tmp_path / "nothing", cwd=tmp_path)
+    assert ended.returncode == 2 and "not a store of captures" in ended.stderr
