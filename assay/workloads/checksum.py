@@ -13,7 +13,7 @@ import numpy as np
 
 _WORDS = 1024
 _BLOCK = 8 * _WORDS
-_CHUNK = 2048 * _BLOCK  # 16 MiB at a time: few calls, as each may wait for the interpreter
+_CHUNK = 512 * _BLOCK  # 4 MiB at a time: from the cache, in few calls as each may have to wait
 
 
 class Checksum:

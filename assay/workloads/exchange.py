@@ -106,6 +106,8 @@ def take_in(store: Store, arrivals: Iterable[tuple[Path, Arrival | BadInput]]) -
         records[record.key] = record
         runs.add((one.run.run, one.run.rank))
         found.taken[path] = record.name
+    if filing:
+        filing.close()
     return found
 
 

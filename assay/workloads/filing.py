@@ -6,6 +6,7 @@ Files come first; the lines of a batch follow together once its files are durabl
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -41,6 +42,7 @@ class Filing:
         self._options = options
         self._memory = Memory(options.queue_bytes)
         self._shared = SharedFiles(store.path / SHARED, form=options.form, sync=options.sync)
+        self._helper = ThreadPoolExecutor(1, "assay-checksum")
         self.bytes = 0  # of files, also of those not yet listed
 
     @property
@@ -57,6 +59,10 @@ class Filing:
             return replace(record, tensors=_with_statistics(taken, loaded))
         record = replace(record, tensors=_entries(taken, loaded.tensors))
         return self._written(record, taken, dict(loaded.tensors))
+
+    def close(self) -> None:
+        """Nothing more will be filed."""
+        self._helper.shutdown()
 
     def settle(self, lines: Sequence[Line]) -> None:
         """Make the names of their files durable, then list them."""
@@ -95,7 +101,9 @@ class Filing:
             self._shared.write(file)
             self.bytes += file.new_bytes
         if parts:
-            checksum = tensor_files.write_parts(path, parts, sync=self._options.sync)
+            checksum = tensor_files.write_parts(
+                path, parts, sync=self._options.sync, helper=self._helper
+            )
             self.bytes += size
             name = str(path.relative_to(self._store.path))
             record = replace(record, file=name, checksum=checksum, bytes=size)

@@ -5,8 +5,8 @@ cut short, changed or of another kind; nothing in a file is ever executed.
 """
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor, wait
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,8 @@ from assay.workloads.checksum import checksum_of
 from assay.workloads.tensor import Tensor
 
 FORMS = ("safetensors", "npz")
-# From this size on, the checksum is computed while the disk takes the bytes.
-_TOGETHER_BYTES = 4 << 20
+# From this size on, it pays to compute the checksum while the disk takes the bytes.
+_TOGETHER_BYTES = 1 << 18
 
 
 def write(
@@ -38,21 +38,31 @@ def encoded(tensors: Mapping[str, Tensor], *, form: str, note: str = "") -> list
     return (npz_form if form == "npz" else safetensors_form).parts(tensors, note)
 
 
-def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -> str:
-    """Write a file in one piece or not at all; its checksum."""
-    temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    with explained(path), _Checksum(parts) as checksum:
+def write_parts(
+    path: Path, parts: Sequence[memoryview], *, sync: bool = True, helper: Executor | None = None
+) -> str:
+    """Write a file in one piece or not at all; its checksum, which `helper` computes meanwhile."""
+    large = helper is not None and sum(map(len, parts)) >= _TOGETHER_BYTES
+    meanwhile = helper.submit(checksum_of, parts) if helper and large else None
+    temporary = f"{path.parent}/.{path.name}.{os.urandom(4).hex()}"
+    with explained(path):
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
-            with open(temporary, "xb", buffering=0) as file:
+            try:
                 for part in parts:
-                    _write_all(file.fileno(), part)
+                    _write_all(descriptor, part)
                 if sync:
-                    os.fsync(file.fileno())
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
             os.rename(temporary, path)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            Path(temporary).unlink(missing_ok=True)
             raise
-    return checksum.text
+        finally:
+            if meanwhile:
+                wait([meanwhile])  # the bytes are the model's again afterwards
+    return meanwhile.result() if meanwhile else checksum_of(parts)
 
 
 def read(path: Path, *, checksum: str | None = None, size: int | None = None) -> dict[str, Tensor]:
@@ -94,30 +104,6 @@ def content_of(path: Path, *, size: int | None = None) -> np.ndarray:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
     return content[: len(content) - len(view)]
-
-
-class _Checksum:
-    """That of a file, computed in a thread of its own where the file is large."""
-
-    def __init__(self, parts: Sequence[memoryview]) -> None:
-        self._parts = parts
-        self._thread: threading.Thread | None = None
-        self.text = ""
-
-    def __enter__(self) -> "_Checksum":
-        if sum(map(len, self._parts)) >= _TOGETHER_BYTES:
-            self._thread = threading.Thread(target=self._compute, name="assay-checksum")
-            self._thread.start()
-        else:
-            self._compute()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._thread is not None:
-            self._thread.join()
-
-    def _compute(self) -> None:
-        self.text = checksum_of(self._parts)
 
 
 def _write_all(descriptor: int, content: memoryview) -> None:

@@ -52,6 +52,7 @@ class Writing:
         self._backlog.close()
         if self._thread is not None:
             self._thread.join()
+        self._filing.close()
 
     def _work(self) -> None:
         while (taken := self._backlog.take(wait=True)) is not None:
