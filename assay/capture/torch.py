@@ -5,15 +5,22 @@ transformers' models through the table they ask. Off, nothing of this is there.
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
 import torch
 from torch import nn
 
-from assay.capture import torch_compiled, torch_layer, torch_modes, torch_transformers
+from assay.capture import (
+    torch_compiled,
+    torch_functions,
+    torch_layer,
+    torch_mark,
+    torch_transformers,
+)
+from assay.capture.torch_functions import ModeSwitch
 from assay.capture.torch_sites import Site, Sites, unwrapped
-from assay.capture.torch_switch import Switch
 from assay.capture.torch_taking import Taking
 from assay.errors import BadInput
 from assay.workloads.manifest import Scalar
@@ -21,12 +28,6 @@ from assay.workloads.selection import Options
 from assay.workloads.store import Store
 from assay.workloads.tally import Report
 from assay.workloads.writer import Recording
-
-_NOTE = (
-    "assay: a module inside activation checkpointing calls scaled_dot_product_attention itself, "
-    "and that cannot be captured in a program compiled with fullgraph=True; compile it without "
-    "fullgraph, or capture without compiling"
-)
 
 
 class TorchCapture:
@@ -53,9 +54,9 @@ class TorchCapture:
         self._sites = Sites(root, options.patterns)
         number = torch_compiled.number_of(root)
         self._taking = Taking(self._recording, self._sites, number)
-        hooked = tuple(site.number for site in self._sites.hooked)
-        self._switch = Switch(torch_modes.kind_for(number, hooked)(self._taking, number))
-        self._hooks: list[Any] = []
+        self._mark = number, tuple(site.number for site in self._sites.hooked)
+        self._mode = ModeSwitch()
+        self._undo = ExitStack()
 
     @property
     def run(self) -> str:
@@ -81,7 +82,7 @@ class TorchCapture:
         try:
             self._open()
         except BaseException:
-            self._close()
+            self._undo.close()
             self._recording.close()
             raise
         return self
@@ -89,40 +90,39 @@ class TorchCapture:
     def __exit__(
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and "Unsafe side effect" in str(error) and "checkpoint" in str(error):
-            error.add_note(_NOTE)
         try:
-            self._close()
+            self._undo.close()
         finally:
             self._recording.close()
 
     def _open(self) -> None:
+        undo = self._undo.callback
         torch_compiled.listen(self._taking.model, self._taking)
-        torch_transformers.listen(self._taking)
-        before, after = _model_hooks(self._taking, self._switch)
-        self._hook(self._root, before, after, first=True)
+        undo(torch_compiled.stop, self._taking.model)
+        for module, places in (
+            (torch_functions, torch_functions.places(self._root)),
+            (torch_transformers, torch_transformers.places()),
+        ):
+            module.patch.add(self._taking, places)
+            undo(module.patch.remove, self._taking)
+        undo(self._mode.close)
         for site in self._sites.hooked:
             self._hook(site.module, *_site_hooks(self._taking, site))
-        self._switch.open()
-
-    def _close(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks.clear()
-        self._switch.close()
-        torch_transformers.stop(self._taking)
-        torch_compiled.stop(self._taking.model)
+        self._hook(self._root, *_model_hooks(self._taking, self._mode), whole=True)
+        torch_mark.begin(*self._mark)
+        undo(torch_mark.end, *self._mark)
 
     def _hook(
-        self, module: nn.Module, before: Callable, after: Callable, *, first: bool = False
+        self, module: nn.Module, begins: Callable, ends: Callable, *, whole: bool = False
     ) -> None:
-        self._hooks += [
-            module.register_forward_pre_hook(before, with_kwargs=True, prepend=first),
-            module.register_forward_hook(after, with_kwargs=True, always_call=True),
-        ]
+        """Those of the whole model lie around any others, and hear also of a call that fails."""
+        hook = module.register_forward_pre_hook(begins, with_kwargs=True, prepend=whole)
+        self._undo.callback(hook.remove)
+        hook = module.register_forward_hook(ends, with_kwargs=True, always_call=whole)
+        self._undo.callback(hook.remove)
 
 
-def _model_hooks(taking: Taking, switch: Switch) -> tuple[Callable, Callable]:
+def _model_hooks(taking: Taking, mode: ModeSwitch) -> tuple[Callable, Callable]:
     model = taking.model
 
     def before(module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -132,14 +132,14 @@ def _model_hooks(taking: Taking, switch: Switch) -> tuple[Callable, Callable]:
             return
         taking.begin_model(training=training)
         if taking.needs_mode():
-            switch.on()
+            mode.on()
 
     def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
             torch_compiled.tell("model ends", model)
             return
         if taking.end_model():
-            switch.off()
+            mode.off()
 
     return before, after
 

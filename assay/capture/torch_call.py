@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from assay.workloads.manifest import Scalar
 
@@ -74,6 +73,3 @@ def order(tensor: Tensor) -> str:
     heads, positions = tensor.stride(1), tensor.stride(2)
     both_long = tensor.shape[1] > 1 and tensor.shape[2] > 1
     return "BSHD" if both_long and heads < positions else "BHSD"
-
-
-SDPA = functional.scaled_dot_product_attention

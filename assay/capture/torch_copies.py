@@ -5,11 +5,12 @@ cloned in the model's stream, and the clone goes to pinned memory in a stream of
 writer's thread waits for that. Pinned memory comes from torch's cache of it and goes back there.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from assay.workloads import taken
 from assay.workloads.manifest import Statistics
@@ -97,14 +98,8 @@ def storable(tensor: Tensor) -> bool:
 
 def is_real(tensor: Tensor) -> bool:
     """Whether it has values: not while a program is traced, nor on the meta device."""
-    from torch._subclasses.fake_tensor import FakeTensor
-
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor
     return not (tensor.is_meta or isinstance(tensor, FakeTensor) or wrapped(tensor))
-
-
-def all_real(tensors: Iterable[Tensor]) -> bool:
-    return all(is_real(tensor) for tensor in tensors)
 
 
 def stored(tensor: Tensor) -> Stored:

@@ -16,7 +16,6 @@ _NAMES = ("attention", "attn")
 _PARTS = ("norm", "mask", "output", "dropout", "embed")  # of an attention, not one
 _WRAPPERS = {"OptimizedModule": "_orig_mod", "DistributedDataParallel": "module"}
 UNKNOWN = -1
-TRACED = object()  # the call is part of a program that torch.compile has traced
 
 
 @dataclass(eq=False)
@@ -71,8 +70,8 @@ class Sites:
                     self._add(other)
         return self._sites[number]
 
-    def calling(self) -> nn.Module | object | None:
-        """The module of the model that is running this, told from the stack; or TRACED."""
+    def calling(self) -> nn.Module | None:
+        """The module of the model that is running this, told from the stack."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             code = frame.f_code
@@ -80,8 +79,6 @@ class Sites:
                 first = frame.f_locals.get(code.co_varnames[0])
                 if isinstance(first, nn.Module) and self.knows(first):
                     return first
-            if code.co_filename.startswith("<eval_with_key>"):
-                return TRACED
             frame = frame.f_back
         return None
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from assay.capture.torch_call import Scalars, Tensors
 from assay.capture.torch_copies import is_real
 from assay.capture.torch_draft import Draft
-from assay.capture.torch_sites import TRACED, Site, Sites
+from assay.capture.torch_sites import Site, Sites
 from assay.workloads.writer import Recording
 
 _LIKE_K = "it is the first {} positions of {}"
@@ -123,9 +123,7 @@ class Taking:
                 self._open[-1] = site, draft
             return draft
         found = module or self.sites.calling()
-        if not isinstance(found, nn.Module) or found is TRACED:
-            return None
-        return self._loose_draft(self.sites.of(found), query)
+        return None if found is None else self._loose_draft(self.sites.of(found), query)
 
     def end_call(self, draft: Draft, out: Tensor) -> None:
         """It gave `out`."""
@@ -165,9 +163,12 @@ class Taking:
 
     def _heard_call(self, tensors: Tensors, scalars: Scalars) -> None:
         out = tensors.pop("out")
-        draft = self.begin_call(tensors["q"]) if self._open else None
-        if draft is None and not self._open and not (self.asking or recomputing()):
-            draft = self._loose_draft(self.sites.unknown, tensors["q"])
+        if not self._depth or recomputing():
+            return  # another model's
+        if self._open:
+            draft = self.begin_call(tensors["q"])
+        else:
+            draft = None if self.asking else self._loose_draft(self.sites.unknown, tensors["q"])
         if draft is not None:
             draft.add_call(tensors, scalars, {})
             self.end_call(draft, out)

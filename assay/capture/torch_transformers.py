@@ -5,7 +5,7 @@ is wrapped; behind the last capture the table's method is the one it was.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,42 +13,26 @@ from torch import Tensor
 
 from assay.capture import torch_call, torch_compiled
 from assay.capture.torch_call import Scalars, Tensors
+from assay.capture.torch_patches import Patch
 
 if TYPE_CHECKING:
     from assay.capture.torch_taking import Taking
 
-_takings: list["Taking"] = []
-_originals: list[Callable] = []
 _NO_TENSOR = "it is a {}, not a tensor"
 
 
-def listen(taking: "Taking") -> None:
-    """Wrap what the table gives, for modules of the taking's model."""
-    if "transformers" not in sys.modules:
-        return
-    table = _table()
-    if not _takings:
-        _originals.append(table.get_interface)
-        table.get_interface = _get_interface
-    _takings.append(taking)
+def places() -> Iterator[tuple[Any, str]]:
+    """The method that models ask, where transformers is loaded."""
+    if "transformers" in sys.modules:
+        from transformers.modeling_utils import AttentionInterface
+
+        yield AttentionInterface, "get_interface"
 
 
-def stop(taking: "Taking") -> None:
-    """Undo `listen`."""
-    if taking in _takings:
-        _takings.remove(taking)
-        if not _takings:
-            _table().get_interface = _originals.pop()
-
-
-def _table() -> Any:
-    from transformers.modeling_utils import AttentionInterface
-
-    return AttentionInterface
-
-
-def _get_interface(table: Any, name: str, default: Callable) -> Callable:
-    found = _originals[0](table, name, default)
+def get_interface(table: Any, attn_implementation: str, default: Callable) -> Callable:
+    """In place of the table's, which it asks."""
+    name = attn_implementation
+    found = patch.original(table, name, default)
 
     def attention(
         module: Any,
@@ -62,12 +46,15 @@ def _get_interface(table: Any, name: str, default: Callable) -> Callable:
         given = (module, query, key, value, attention_mask, *more)
         if torch.compiler.is_compiling():
             return _traced(name, found, given, rest)
-        for taking in _takings:
+        for taking in patch.takings:
             if taking.sites.knows(module):
                 return _seen(taking, name, found, given, rest)
         return found(*given, **rest)
 
     return attention
+
+
+patch = Patch(get_interface)
 
 
 def _seen(
@@ -84,12 +71,12 @@ def _seen(
 
 
 def _traced(name: str, found: Callable, given: tuple[Any, ...], rest: dict[str, Any]) -> Any:
-    for taking in _takings:
+    for taking in patch.takings:
         torch_compiled.tell("table is asked", taking.model)
     answer = found(*given, **rest)
     tensors, scalars, _ = of_table(name, given, rest)
     tensors["out"] = answer[0].transpose(1, 2)
-    for taking in _takings:
+    for taking in patch.takings:
         torch_compiled.tell("table answers", taking.model, torch_compiled.NO_SITE, tensors, scalars)
     return answer
 

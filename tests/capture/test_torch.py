@@ -15,10 +15,15 @@ from assay.workloads.store import Store
 
 def traces_of(model):
     """Whatever a capture could have left in a process."""
+    from transformers.modeling_utils import AttentionInterface
+
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_forward_hooks_with_kwargs")
     left = [hook for module in model.modules() for name in hooks for hook in getattr(module, name)]
     left += torch.overrides._get_current_function_mode_stack()
     left += torch._dynamo.callback.callback_handler.start_callbacks
+    left += [device for device in ("ipu", "maia") if torch.is_autocast_enabled(device)]
+    functions = (functional.scaled_dot_product_attention, AttentionInterface.get_interface)
+    left += [one for one in functions if "assay" in str(getattr(one, "__module__", ""))]
     return left
 
 
@@ -60,8 +65,8 @@ def test_values_are_those_the_model_computed(tmp_path):
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_nothing_is_left_behind(tmp_path, fails):
-    model = made.Plain()
-    table_before = transformers_table()
+    model = nn.Sequential(made.Plain(), made.KnowsFunction())
+    assert not traces_of(model)
     with assay.capturing(model, tmp_path / "store"):
         assert traces_of(model)
         model(made.inputs())
@@ -69,13 +74,18 @@ def test_nothing_is_left_behind(tmp_path, fails):
         with pytest.raises(RuntimeError), assay.capturing(model, tmp_path / "other"):
             model(torch.zeros(2, 5, 7))
     assert not traces_of(model)
-    assert transformers_table() is table_before
+    assert made.sdpa is functional.scaled_dot_product_attention
 
 
-def transformers_table():
-    from transformers.modeling_utils import AttentionInterface
-
-    return AttentionInterface.get_interface
+def test_captures_may_end_in_any_order(tmp_path):
+    model = made.Plain(layers=1)
+    first = assay.capturing(model, tmp_path / "first", mode="shapes")
+    second = assay.capturing(made.Plain(layers=1), tmp_path / "second", mode="shapes")
+    first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    assert traces_of(model)
+    second.__exit__(None, None, None)
+    assert not traces_of(model)
 
 
 def test_a_call_that_fails_is_forgotten_and_the_next_is_whole(tmp_path):
@@ -126,6 +136,23 @@ def test_an_attention_of_another_name_is_found_when_it_is_called(tmp_path):
     found = made.records(tmp_path)
     assert [(r.key.layer, r.key.site) for r in found] == [(0, "0"), (1, "2")]
     assert set(found[0].tensors) == {"q", "k", "v", "out"}
+
+
+@pytest.mark.parametrize("kind", [made.HoldsFunction, made.KnowsFunction])
+def test_the_function_is_seen_whatever_it_is_called_by(tmp_path, kind):
+    model = kind()
+    with assay.capturing(model, tmp_path, mode="shapes"):
+        model(torch.randn(1, 2, 4, 8)), model(torch.randn(1, 2, 4, 8))
+    assert [r.key.step for r in made.records(tmp_path)] == [0, 1]
+
+
+def test_multihead_attention_of_torch(tmp_path):
+    model = nn.MultiheadAttention(16, 2, batch_first=True)
+    x = made.inputs()
+    with assay.capturing(model, tmp_path):
+        model(x, x, x, need_weights=False)
+    (record,) = made.records(tmp_path)
+    assert record.tensors["q"].shape == (2, 2, 5, 8)
 
 
 def test_patterns_name_modules_where_classes_do_not(tmp_path):

@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils.checkpoint import checkpoint
 
 from assay.workloads.manifest import CaptureRecord
@@ -63,12 +64,30 @@ class Mixer(nn.Module):
         return functional.scaled_dot_product_attention(x, x, x)
 
 
+class HoldsFunction(nn.Module):
+    """Keeps torch's function where no name leads to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = [functional.scaled_dot_product_attention]
+
+    def forward(self, x):
+        return self.inner[0](x, x, x)
+
+
+class KnowsFunction(nn.Module):
+    """Calls the function by a name of this file."""
+
+    def forward(self, x):
+        return sdpa(x, x, x)
+
+
 def inputs(length=5, rows=2):
     generator = torch.Generator().manual_seed(1)
     return torch.randn(rows, length, 16, generator=generator, requires_grad=True)
 
 
-def transformer(kind, attention="sdpa", **more):
+def transformer(kind, attention="sdpa", layers=3, **more):
     """A tiny Llama, Qwen3 or GPT-2 with random weights."""
     import transformers
 
@@ -79,7 +98,7 @@ def transformer(kind, attention="sdpa", **more):
     }
     common = {
         "hidden_size": 32,
-        "num_hidden_layers": 3,
+        "num_hidden_layers": layers,
         "num_attention_heads": 4,
         "vocab_size": 64,
         "max_position_embeddings": 64,
