@@ -1,7 +1,7 @@
 """`assay.capturing`: take the real attention inputs out of a model, whatever it is written in."""
 
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from assay.workloads.selection import Options
 from assay.workloads.store import Store
 
 if TYPE_CHECKING:
+    from assay.capture.jax import Capture
     from assay.capture.torch import TorchCapture
 
 
@@ -20,44 +21,50 @@ def capturing(
     *,
     run: str | None = None,
     **choices: Any,
-) -> "TorchCapture":
+) -> "TorchCapture | Capture":
     """Capture attention calls of `model` into the store `to` while the `with` lasts.
 
     `choices` are fields of Options (every=20, layers="::4", mode="stats", ...), on top of
-    `options` where both are given.
+    `options`; for Flax models also what `assay.capture.jax.capturing_flax` takes.
 
         with assay.capturing(model, "captures", every=20) as capture:
             train(model)
         print(capture.report().sentence())
     """
-    chosen = _chosen(options or Options(), choices)
-    framework = _framework(model)
-    if framework == "torch":
+    if _is_torch(model):
         from assay.capture.torch import TorchCapture
 
+        chosen = _chosen(options or Options(), choices)
         return TorchCapture(model, Store.create(Path(to)), chosen, run=run)
-    from assay.capture.jax import capturing_flax
+    if _is_flax(model):
+        from assay.capture.jax import capturing_flax
 
-    return capturing_flax(model, Store.create(Path(to)), chosen, run=run)
-
-
-def _chosen(options: Options, choices: dict[str, Any]) -> Options:
-    try:
-        return replace(options, **choices)
-    except TypeError:
-        known = ", ".join(sorted(Options.__dataclass_fields__))
-        unknown = ", ".join(sorted(set(choices) - set(Options.__dataclass_fields__)))
-        raise BadInput(f"there is no choice {unknown}; there are {known}") from None
-
-
-def _framework(model: Any) -> str:
-    """The framework whose module `model` is; only those that are loaded can have made it."""
-    torch, flax = sys.modules.get("torch"), sys.modules.get("flax")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        return "torch"
-    if flax is not None and isinstance(model, flax.linen.Module):
-        return "flax"
+        return capturing_flax(model, to, options, run=run, **choices)
     raise BadInput(
         f"{type(model).__name__} is neither a torch.nn.Module nor a flax.linen.Module; give the "
         "model itself"
+    )
+
+
+def _chosen(options: Options, choices: dict[str, Any]) -> Options:
+    known = {field.name for field in fields(Options)}
+    unknown = set(choices) - known
+    if unknown:
+        raise BadInput(
+            f"there is no choice {', '.join(sorted(unknown))}; there are "
+            f"{', '.join(sorted(known))}"
+        )
+    return replace(options, **choices)
+
+
+def _is_torch(model: Any) -> bool:
+    """Only a framework that is loaded can have made the model."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _is_flax(model: Any) -> bool:
+    linen = sys.modules.get("flax.linen")
+    return linen is not None and issubclass(
+        model if isinstance(model, type) else type(model), linen.Module
     )

@@ -116,7 +116,7 @@ def test_a_second_context_uses_the_programs_of_the_first(tmp_path, graphs):
 
 
 def test_a_program_made_while_another_model_is_captured(tmp_path):
-    """It has no trace of a capture, though it was made inside one, and must not be used in its own."""
+    """It was made inside a capture and has no trace of one: in its own it must not be used."""
     one, two = made.Plain(layers=1), made.Plain(layers=1)
     compiled = torch.compile(two, backend="aot_eager")
     with assay.capturing(one, tmp_path / "one", mode="shapes"):
