@@ -79,6 +79,16 @@ def test_rows_that_see_nothing_are_not_compared(tmp_path):
     assert found("sdpa", replace(given, captured=changed))[0].value == 0
 
 
+def test_weights_that_overflow_are_a_failure(tmp_path):
+    """docs/examples/fixed_max.py is right until a score is large: as drawn ones are not."""
+    file = str(host.CHECKOUT / "docs" / "examples" / "fixed_max.py")
+    given = workload(tmp_path, dtype="float16", queries=63, keys=63)
+    assert found(file, given)[0].status == "ok"
+    pointed = replace(given, q=np.tile(given.k, (1, 2, 1, 1)) * 5)
+    (failure,) = found(file, pointed)
+    assert failure.status == "failed" and "NaN or infinite" in failure.reason
+
+
 def test_an_output_that_was_not_stored_is_no_reproach(tmp_path):
     with pytest.raises(Unsupported, match="was not stored"):
         found("sdpa", replace(workload(tmp_path), captured=None))

@@ -27,8 +27,13 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
         raise Unsupported("what the model computed of it was not stored, or was under dropout")
     actual = np.asarray(call.numpy(_output(call, workload, captured)), dtype=np.float64)
     rows = np.broadcast_to(captured.rows[..., None], actual.shape)
+    if strange := int((~np.isfinite(actual) & np.isfinite(captured.out) & rows).sum()):
+        text = f"{strange} of {actual.size} elements are NaN or infinite, the model's are not"
+        return [judge.failed(METRIC, text)]
     different = (actual != captured.out) & rows
-    count, largest = int(different.sum()), float(np.abs(actual - captured.out)[rows].max(initial=0))
+    with np.errstate(invalid="ignore"):  # an infinity less itself
+        apart = np.where(different, np.abs(actual - captured.out), 0.0)
+    count, largest = int(different.sum()), float(apart.max(initial=0.0))
     other = _otherness(call, captured, host)
     if other is None and count:
         text = (
