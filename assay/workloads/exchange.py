@@ -106,8 +106,6 @@ def take_in(store: Store, arrivals: Iterable[tuple[Path, Arrival | BadInput]]) -
         records[record.key] = record
         runs.add((one.run.run, one.run.rank))
         found.taken[path] = record.name
-    if filing:
-        filing.close()
     return found
 
 
@@ -132,7 +130,7 @@ def _filed(
         cut=said.cut,
         time=said.time,
     )
-    record = filing.file(taken, Loaded(tensors=one.tensors))
+    record = filing.write(filing.prepare(taken, Loaded(tensors=one.tensors)))
     lines: list[Line] = []
     if (one.run.run, one.run.rank) not in runs:
         lines = [one.run] + ([one.ended] if one.ended else [])

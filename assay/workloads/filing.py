@@ -6,7 +6,7 @@ Files come first; the lines of a batch follow together once its files are durabl
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -33,8 +33,22 @@ class AlreadyThere(Exception):
     """A record of this key was written before."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """A record whose file is to be written, and that file; none where nothing belongs in one."""
+
+    record: CaptureRecord
+    path: Path | None = None
+    parts: list[memoryview] = field(default_factory=list)
+
+    @property
+    def told_from(self) -> set[str]:
+        """The names of records without which this one cannot be read."""
+        return {entry.delta.base for entry in self.record.tensors.values() if entry.delta}
+
+
 class Filing:
-    """Writes the records of one run and rank; used by one thread."""
+    """Files the records of one run and rank. One thread prepares and settles, any may write."""
 
     def __init__(self, store: Store, folder: Path, options: Options) -> None:
         self._store = store
@@ -42,27 +56,29 @@ class Filing:
         self._options = options
         self._memory = Memory(options.queue_bytes)
         self._shared = SharedFiles(store.path / SHARED, form=options.form, sync=options.sync)
-        self._helper = ThreadPoolExecutor(1, "assay-checksum")
-        self.bytes = 0  # of files, also of those not yet listed
+        self.bytes = 0  # of files, also of those not yet written and listed
 
     @property
     def reads(self) -> bool:
         """Whether tensors are looked at at all."""
         return self._options.mode != "shapes"
 
-    def file(self, taken: Taken, loaded: Loaded) -> CaptureRecord:
-        """Write what belongs in files; the record that says where."""
+    def prepare(self, taken: Taken, loaded: Loaded) -> Pending:
+        """Decide what is stored where, within the budget."""
         record = _described(taken, self._options.mode)
         if self._options.mode == "shapes":
-            return record
+            return Pending(record=record)
         if self._options.mode == "stats":
-            return replace(record, tensors=_with_statistics(taken, loaded))
+            return Pending(record=replace(record, tensors=_with_statistics(taken, loaded)))
         record = replace(record, tensors=_entries(taken, loaded.tensors))
-        return self._written(record, taken, dict(loaded.tensors))
+        return self._placed(record, taken, dict(loaded.tensors))
 
-    def close(self) -> None:
-        """Nothing more will be filed."""
-        self._helper.shutdown()
+    def write(self, pending: Pending) -> CaptureRecord:
+        """Write the file of a record; the record with its checksum."""
+        if pending.path is None:
+            return pending.record
+        checksum = tensor_files.write_parts(pending.path, pending.parts, sync=self._options.sync)
+        return replace(pending.record, checksum=checksum)
 
     def settle(self, lines: Sequence[Line]) -> None:
         """Make the names of their files durable, then list them."""
@@ -73,7 +89,7 @@ class Filing:
         self._store.append(lines, sync=self._options.sync)
 
     def discard(self, records: Sequence[CaptureRecord]) -> None:
-        """Take back files that could not be listed. None of them may be a base of later ones."""
+        """Take back what could not be written or listed. None may be a base of later records."""
         self._memory.clear()
         for record in records:
             if record.file:
@@ -81,9 +97,7 @@ class Filing:
                     (self._store.path / record.file).unlink()
                 self.bytes -= record.bytes
 
-    def _written(
-        self, record: CaptureRecord, taken: Taken, tensors: dict[str, Tensor]
-    ) -> CaptureRecord:
+    def _placed(self, record: CaptureRecord, taken: Taken, tensors: dict[str, Tensor]) -> Pending:
         path = self._folder / f"{record.name}.{self._options.form}"
         if path.exists():
             raise AlreadyThere
@@ -91,7 +105,7 @@ class Filing:
         last = self._memory.last(record.key) if axes else None
         own, changes = deltas.told_from(last, tensors, axes)
         shared = {name: self._shared.of(name, own.pop(name)) for name in NAMES if name in own}
-        record = replace(record, tensors=self._placed(record.tensors, changes, shared))
+        record = replace(record, tensors=self._told(record.tensors, changes, shared))
         parts = self._parts(record, own)
         size = sum(map(len, parts))
         total = size + sum(file.new_bytes for file in shared.values())
@@ -100,17 +114,14 @@ class Filing:
         for file in shared.values():
             self._shared.write(file)
             self.bytes += file.new_bytes
-        if parts:
-            checksum = tensor_files.write_parts(
-                path, parts, sync=self._options.sync, helper=self._helper
-            )
-            self.bytes += size
-            name = str(path.relative_to(self._store.path))
-            record = replace(record, file=name, checksum=checksum, bytes=size)
         if axes:
             kept = deltas.remembered(record.name, tensors, axes, changes, last)
             self._memory.keep(record.key, kept)
-        return record
+        if not parts:
+            return Pending(record=record)
+        self.bytes += size
+        name = str(path.relative_to(self._store.path))
+        return Pending(record=replace(record, file=name, bytes=size), path=path, parts=parts)
 
     def _axes(self, taken: Taken, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """Along which tensors may be told by what changed; in training everything changes."""
@@ -118,7 +129,7 @@ class Filing:
             return {}
         return {n: a for n, a in {**deltas.AXES, **taken.axes}.items() if n in tensors}
 
-    def _placed(
+    def _told(
         self,
         entries: Mapping[str, TensorEntry],
         changes: Mapping[str, Delta],

@@ -16,6 +16,7 @@ UNREADABLE = "could not be read"
 UNWRITABLE = "could not be written"
 PREDICATE = "the predicate failed"
 DUPLICATE = "duplicate"
+_PAGE_STEPS = 1024
 _MOST_REASONS = 16  # so that messages which differ each time do not fill memory
 
 
@@ -44,7 +45,7 @@ class Tally:
     def __init__(self, *, max_records: int | None) -> None:
         self._max_records = max_records
         self._lock = threading.Lock()
-        self._seen: set[tuple[int, int, str, int]] = set()
+        self._seen = _Keys()
         self._accepted = 0  # waiting or kept
         self._over_budget = False
         self._dropped: Counter[str] = Counter()
@@ -57,7 +58,7 @@ class Tally:
         with self._lock:
             reason = self._refusal(key) or otherwise
             if reason:
-                self._seen.add(_short(key))
+                self._seen.add(key)
                 self._count(reason)
             return reason
 
@@ -65,7 +66,7 @@ class Tally:
         """Take a call in; or why not, counted."""
         with self._lock:
             reason = self._refusal(key)
-            self._seen.add(_short(key))
+            self._seen.add(key)
             if reason:
                 self._count(reason)
             else:
@@ -94,7 +95,7 @@ class Tally:
             return dict(self._dropped)
 
     def _refusal(self, key: Key) -> str | None:
-        if _short(key) in self._seen:
+        if key in self._seen:
             return DUPLICATE
         if self._over_budget:
             return BYTE_BUDGET
@@ -111,5 +112,18 @@ class Tally:
         self._dropped[reason] += 1
 
 
-def _short(key: Key) -> tuple[int, int, str, int]:
-    return key.step, key.layer, key.site, key.call
+class _Keys:
+    """Keys of one run and rank: a bit for each step of a site, as a long run has many."""
+
+    def __init__(self) -> None:
+        self._pages: dict[tuple[int, str, int], dict[int, int]] = {}
+
+    def add(self, key: Key) -> None:
+        page, bit = divmod(key.step, _PAGE_STEPS)
+        pages = self._pages.setdefault((key.layer, key.site, key.call), {})
+        pages[page] = pages.get(page, 0) | 1 << bit
+
+    def __contains__(self, key: Key) -> bool:
+        page, bit = divmod(key.step, _PAGE_STEPS)
+        pages = self._pages.get((key.layer, key.site, key.call), {})
+        return bool(pages.get(page, 0) >> bit & 1)

@@ -6,7 +6,6 @@ cut short, changed or of another kind; nothing in a file is ever executed.
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, wait
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,7 @@ from assay.workloads.checksum import checksum_of
 from assay.workloads.tensor import Tensor
 
 FORMS = ("safetensors", "npz")
-# From this size on, it pays to compute the checksum while the disk takes the bytes.
-_TOGETHER_BYTES = 1 << 18
+_MOST_PARTS = 1024  # that the system takes in one call
 
 
 def write(
@@ -38,19 +36,15 @@ def encoded(tensors: Mapping[str, Tensor], *, form: str, note: str = "") -> list
     return (npz_form if form == "npz" else safetensors_form).parts(tensors, note)
 
 
-def write_parts(
-    path: Path, parts: Sequence[memoryview], *, sync: bool = True, helper: Executor | None = None
-) -> str:
-    """Write a file in one piece or not at all; its checksum, which `helper` computes meanwhile."""
-    large = helper is not None and sum(map(len, parts)) >= _TOGETHER_BYTES
-    meanwhile = helper.submit(checksum_of, parts) if helper and large else None
+def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -> str:
+    """Write a file in one piece or not at all; its checksum."""
+    checksum = checksum_of(parts)
     temporary = f"{path.parent}/.{path.name}.{os.urandom(4).hex()}"
     with explained(path):
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             try:
-                for part in parts:
-                    _write_all(descriptor, part)
+                _write_all(descriptor, list(parts))
                 if sync:
                     os.fsync(descriptor)
             finally:
@@ -59,10 +53,7 @@ def write_parts(
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        finally:
-            if meanwhile:
-                wait([meanwhile])  # the bytes are the model's again afterwards
-    return meanwhile.result() if meanwhile else checksum_of(parts)
+    return checksum
 
 
 def read(path: Path, *, checksum: str | None = None, size: int | None = None) -> dict[str, Tensor]:
@@ -106,6 +97,10 @@ def content_of(path: Path, *, size: int | None = None) -> np.ndarray:
     return content[: len(content) - len(view)]
 
 
-def _write_all(descriptor: int, content: memoryview) -> None:
-    while content:
-        content = content[os.write(descriptor, content) :]
+def _write_all(descriptor: int, parts: list[memoryview]) -> None:
+    while parts:
+        count = os.writev(descriptor, parts[:_MOST_PARTS])
+        while parts and count >= len(parts[0]):
+            count -= len(parts.pop(0))
+        if parts:
+            parts[0] = parts[0][count:]

@@ -1,13 +1,14 @@
-"""The thread that writes: it reads what was handed over, files it and lists it in batches."""
+"""The threads that write: one reads what was handed over and lists it in batches, two more write
+the files of a batch, so that the disk has the next one while it makes the last one durable."""
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from assay.errors import BadInput
 from assay.workloads import tally
 from assay.workloads.backlog import Backlog
-from assay.workloads.filing import AlreadyThere, Filing, OverBudget
+from assay.workloads.filing import AlreadyThere, Filing, OverBudget, Pending
 from assay.workloads.manifest import CaptureRecord, Drops, Line
 from assay.workloads.taken import Loaded, Taken
 from assay.workloads.tally import Tally
@@ -15,6 +16,7 @@ from assay.workloads.tally import Tally
 # A batch shares one sync of the manifest; a kill loses at most the batch that is being written.
 _BATCH_RECORDS = 64
 _BATCH_BYTES = 256 << 20
+_FILES_AT_ONCE = 2
 
 
 class Unreadable(Exception):
@@ -52,37 +54,65 @@ class Writing:
         self._backlog.close()
         if self._thread is not None:
             self._thread.join()
-        self._filing.close()
 
     def _work(self) -> None:
-        while (taken := self._backlog.take(wait=True)) is not None:
-            batch: list[CaptureRecord] = []
-            count = size = 0
-            while taken is not None:
-                record = self._filed(taken)
-                if record is not None:
-                    batch.append(record)
-                    size += record.bytes
-                count += 1
-                full = count >= _BATCH_RECORDS or size >= _BATCH_BYTES
-                taken = None if full else self._backlog.take(wait=False)
-            self._list(batch)
-            self._backlog.settle(count)
+        with ThreadPoolExecutor(_FILES_AT_ONCE, "assay-capture-file") as pool:
+            while (taken := self._backlog.take(wait=True)) is not None:
+                batch: list[tuple[Pending, Future[CaptureRecord]]] = []
+                count = size = 0
+                while taken is not None:
+                    pending = self._prepared(taken)
+                    if pending is not None:
+                        batch.append((pending, pool.submit(self._write, taken, pending)))
+                        size += pending.record.bytes
+                    count += 1
+                    full = count >= _BATCH_RECORDS or size >= _BATCH_BYTES
+                    taken = None if full else self._backlog.take(wait=False)
+                self._list(self._written(batch))
+                self._backlog.settle(count)
 
-    def _filed(self, taken: Taken) -> CaptureRecord | None:
-        """Read and write one; None where that failed, which is counted."""
+    def _prepared(self, taken: Taken) -> Pending | None:
+        """Read one; None where it is not to be kept, or could not be, which is counted."""
         try:
-            with _until_done(taken, self._backlog):
-                return self._filing.file(taken, self._loaded(taken))
+            return self._filing.prepare(taken, self._loaded(taken))
         except OverBudget:
-            self._tally.lose(tally.BYTE_BUDGET)
+            reason = tally.BYTE_BUDGET
         except AlreadyThere:
-            self._tally.lose(tally.DUPLICATE)
+            reason = tally.DUPLICATE
         except Unreadable as error:
-            self._tally.lose(f"{tally.UNREADABLE}: {_cause(error.__cause__)}")
+            reason = f"{tally.UNREADABLE}: {_cause(error.__cause__)}"
         except Exception as error:
-            self._tally.lose(f"{tally.UNWRITABLE}: {_cause(error)}")
+            reason = f"{tally.UNWRITABLE}: {_cause(error)}"
+        self._done(taken)
+        self._tally.lose(reason)
         return None
+
+    def _write(self, taken: Taken, pending: Pending) -> CaptureRecord:
+        try:
+            return self._filing.write(pending)
+        finally:
+            pending.parts.clear()  # the batch is remembered for longer, its tensors are not
+            self._done(taken)
+
+    def _written(self, batch: "list[tuple[Pending, Future[CaptureRecord]]]") -> list[CaptureRecord]:
+        """The records whose files are there. One told from a record that is not goes with it."""
+        found: list[CaptureRecord] = []
+        lost: dict[str, str] = {}
+        for pending, future in batch:
+            error = future.exception()
+            bases = [lost[name] for name in pending.told_from if name in lost]
+            if error is None and not bases:
+                found.append(future.result())
+                continue
+            reason = f"{tally.UNWRITABLE}: {_cause(error)}" if error else bases[0]
+            lost[pending.record.name] = reason
+            self._filing.discard([pending.record])
+            self._tally.lose(reason)
+        return found
+
+    def _done(self, taken: Taken) -> None:
+        release(taken)
+        self._backlog.done(taken)
 
     def _loaded(self, taken: Taken) -> Loaded:
         if taken.load is None or not self._filing.reads:
@@ -113,15 +143,6 @@ def release(taken: Taken) -> None:
     if taken.release is not None:
         with contextlib.suppress(Exception):  # a pool's trouble is neither the model's nor ours
             taken.release()
-
-
-@contextlib.contextmanager
-def _until_done(taken: Taken, backlog: Backlog) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        release(taken)
-        backlog.done(taken)
 
 
 def _cause(error: BaseException | None) -> str:

@@ -1,6 +1,7 @@
 """Caches told by what changed: read back bit for bit, and small on disk."""
 
 import json
+import threading
 
 import msgspec
 import numpy as np
@@ -12,6 +13,7 @@ from assay.workloads.deltas import WHOLE_EVERY, changed, joined
 from assay.workloads.manifest import Delta
 from assay.workloads.selection import Options
 from assay.workloads.store import Store
+from assay.workloads.taken import Loaded
 from assay.workloads.tensor import Tensor, tensor_of
 
 
@@ -86,6 +88,7 @@ def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
     """A capture may load into one buffer over and over: what is compared must be a copy."""
     store = Store.create(tmp_path / "s")
     buffer = np.zeros((1, 1, 16, 4), np.float32)
+    free = threading.Semaphore(1)
     wanted = []
     with store.recording() as recording:
         for step in range(6):
@@ -94,13 +97,12 @@ def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
             wanted.append({"k": tensor_of(now)})
 
             def load(now=now):
-                from assay.workloads.taken import Loaded
-
+                assert free.acquire(timeout=60)
                 buffer[...] = now
                 return Loaded(tensors={"k": Tensor("float32", buffer)})
 
-            done = taken(recording, wanted[-1], step=step, phase="decode", load=load)
-            assert recording.put(done)
+            given = {"load": load, "release": free.release}
+            assert recording.put(taken(recording, wanted[-1], step=step, phase="decode", **given))
     for record, tensors in zip(store.manifest().records, wanted, strict=True):
         assert equal(store.read(record), tensors)
 

@@ -4,14 +4,16 @@ import json
 import resource
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from new_process import environment
-from taken_calls import call, taken
+from taken_calls import call, equal, taken
 
 from assay.workloads.selection import Options
 from assay.workloads.store import Store
+from assay.workloads.taken import Loaded
 
 HERE = Path(__file__).parent
 
@@ -95,4 +97,39 @@ def test_a_manifest_that_cannot_grow_takes_its_files_back(tmp_path, capsys):
     assert last.tensors["k"].delta is None, "the record before it is not listed"
     assert len(list(store.path.glob("records/*/*"))) == 2
     assert store.read(last).keys() == {"q", "k", "v"}
+    capsys.readouterr()
+
+
+def test_a_record_told_from_one_that_was_not_written_goes_with_it(tmp_path, capsys):
+    """All of them are prepared before the first file fails, so the later ones count on it."""
+    store = Store.create(tmp_path / "s")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    event = threading.Event()
+    wanted = {}
+    with store.recording(options=Options(wait_s=30)) as recording:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+        try:
+            for step in range(8):
+                kv = {n: t for n, t in call(seed=step // 6).items() if n != "q"}
+                wanted[step] = call(values=80_000 if step == 2 else 64) | kv
+
+                def load(tensors=wanted[step]):
+                    assert event.wait(timeout=60)
+                    return Loaded(tensors=tensors)
+
+                recording.put(taken(recording, wanted[step], step=step, phase="decode", load=load))
+            event.set()
+            recording.flush()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        recording.put(taken(recording, wanted[7], step=8, phase="decode"))
+    report = recording.report()
+    assert report.dropped == {"could not be written: File too large": 4}  # 2, and 3 to 5 told of it
+    records = store.manifest().records
+    assert [record.key.step for record in records] == [0, 1, 6, 7, 8]
+    for record in records:
+        assert equal(store.read(record), wanted[min(record.key.step, 7)])
+    assert records[-1].tensors["k"].delta is None, "after trouble it begins anew"
+    on_disk = sum(file.stat().st_size for file in store.path.glob("records/*/*"))
+    assert report.bytes == on_disk and len(list(store.path.glob("records/*/*"))) == 5
     capsys.readouterr()
