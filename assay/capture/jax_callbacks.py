@@ -1,0 +1,89 @@
+"""Calls taken by callbacks: the form for programs that are called as always.
+
+A run of the model fetches a ticket from the host when it begins, and every call carries it: what is
+computed again has the same ticket, a second run has another. With the ticket comes which layers are
+wanted, so that on other steps no tensor leaves the device.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import io_callback
+
+from assay.capture import jax_tap, jax_trace
+from assay.capture.jax_call import AttentionCall
+from assay.capture.jax_frame import Group, Place
+from assay.capture.jax_host import MOST_LAYERS, NO_STEP, NO_TICKET, THIS_RUN, Post
+from assay.errors import BadInput
+from assay.workloads.selection import Options
+
+
+class Calling:
+    """The sink of a frame whose calls go to the host by callbacks."""
+
+    def __init__(
+        self, post: Post, options: Options, layers: Mapping[str, range], step: jax.Array | None
+    ) -> None:
+        self._post = post
+        self._options = options
+        self._layers = layers  # of the frame; known in full once the program runs
+        self._step = jnp.int32(NO_STEP) if step is None else jax.lax.stop_gradient(step)
+        self._ticket, self._wanted = self._begun()
+
+    def emit(self, call: AttentionCall, place: Place, tensors: dict[str, jax.Array]) -> None:
+        """Put a callback into the program."""
+        self._post.sites.add(call.site)
+        layer = jnp.int32(place.layer)
+        numbers = [self._ticket, layer, shard(), *place.iterations]
+        jax_tap.tap(
+            self._post.record,
+            call,
+            self._options,
+            wanted=self._wanted[jnp.minimum(layer, MOST_LAYERS - 1)],
+            key=jnp.stack([jnp.int32(number) for number in numbers]),
+            tensors=tensors,
+        )
+
+    def enter(self, group: Group | None) -> None:
+        """Callbacks leave any body by themselves."""
+
+    def leave(self, before: None) -> tuple[()]:
+        return ()
+
+    def give(self, handed: tuple[()]) -> None:
+        """Nothing is handed out."""
+
+    def end(self) -> None:
+        """Where nothing is compiled, the run is over once its callbacks are."""
+        if not jax_trace.tracing():
+            jax.effects_barrier()
+
+    def _begun(self) -> tuple[jax.Array, jax.Array]:
+        everything = jnp.ones(MOST_LAYERS, dtype=bool)
+        if not jax_trace.tracing():
+            self._post.begin_here(int(self._step))
+            return jnp.int32(THIS_RUN), everything
+        if jax_trace.REMAT in jax_trace.traces():
+            if self._post.step is None:
+                raise BadInput(
+                    "the model is called in a jax.checkpoint that was made before the capture "
+                    "began, where steps cannot be counted; say the step: with capture.step(n):"
+                )
+            return jnp.int32(NO_TICKET), everything
+        given = (
+            jax.ShapeDtypeStruct((), jnp.int32),
+            jax.ShapeDtypeStruct((MOST_LAYERS,), jnp.bool_),
+        )
+        begin = functools.partial(self._post.begin, self._layers)
+        ticket, wanted = io_callback(begin, given, jnp.int32(self._step), shard())
+        return ticket, wanted
+
+
+def shard() -> Any:
+    """Which part of a shard_map this program is; -1 where there is none."""
+    mesh = jax.sharding.get_abstract_mesh()
+    names = tuple(mesh.manual_axes)
+    return jax.lax.axis_index(names).astype(jnp.int32) if names else jnp.int32(-1)

@@ -1,0 +1,92 @@
+"""What JAX is doing at this moment: which traces are open, and whose programs its caches give back.
+
+A function under jit runs as Python once, while it is traced; later calls run the program that came
+of it. A setting that is part of the key of JAX's caches makes it trace again where captures change.
+"""
+
+import itertools
+import threading
+from collections.abc import Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import jax
+from jax.extend.core import get_opaque_trace_state, take_current_trace
+
+from assay.errors import CannotRunHere
+
+REMAT = "checkpoint / remat"
+LOOPS = ("scan", "while_body", "fori_loop")
+_DIFFERENTIATING = ("JVPTrace", "LinearizeTrace")
+_REHEARSING = "JaxprTrace"  # flax.linen.scan runs its body once before it scans it
+
+_lock = threading.Lock()
+_fresh = itertools.count()
+_settings: list = []
+
+
+def traces() -> tuple[str, ...]:
+    """What the open traces are for, innermost first: jit, scan, LinearizeTrace and so on."""
+    with take_current_trace() as trace:
+        pass
+    found = []
+    while trace is not None:
+        purpose = getattr(getattr(trace, "frame", None), "debug_info", None)
+        found.append(getattr(purpose, "traced_for", None) or type(trace).__name__)
+        trace = getattr(trace, "parent_trace", None)
+    return tuple(found)
+
+
+def rehearsing() -> bool:
+    """Whether what runs now is traced only to be thrown away."""
+    return _REHEARSING in traces()
+
+
+def differentiating() -> bool:
+    """Whether what runs now is being differentiated."""
+    return any(name in _DIFFERENTIATING for name in traces())
+
+
+def state() -> Hashable:
+    """Equal where values of one place may be used in the other."""
+    return get_opaque_trace_state()
+
+
+def require_known_traces() -> None:
+    """Refuse a JAX that does not say what it traces."""
+    seen: list[tuple[str, ...]] = []
+    jax.eval_shape(lambda: seen.append(traces()) or 0)
+    if len(seen[0]) < 2:
+        raise CannotRunHere(
+            f"JAX {jax.__version__} does not tell what it traces, which capture needs to tell the "
+            "layers of a scan apart; JAX 0.10 to 0.11 do"
+        )
+
+
+def setting(value: Hashable) -> AbstractContextManager[None]:
+    """Programs traced inside are kept apart from those traced under another value, or none."""
+    with _lock:
+        if not _settings:
+            _settings.append(jax.make_user_context(None))
+    return _settings[0](value)
+
+
+@contextmanager
+def unshared() -> Iterator[None]:
+    """What is traced inside is found in no cache: it holds values of this trace alone."""
+    with setting((_value(), next(_fresh))):
+        yield
+
+
+def kept_apart(purpose: str) -> AbstractContextManager[None]:
+    """As `unshared`; where nothing is traced, programs are only kept apart by `purpose`, so that
+    single operations are not compiled again for every call."""
+    return unshared() if tracing() else setting((_value(), purpose))
+
+
+def tracing() -> bool:
+    """Whether what runs now becomes a program, rather than being computed at once."""
+    return len(traces()) > 1
+
+
+def _value() -> Hashable:
+    return _settings[0].value if _settings else None

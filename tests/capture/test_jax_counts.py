@@ -1,0 +1,205 @@
+"""One record for each attention of each run of a model, whatever the model's program is put into.
+
+jax.debug.callback alone is called twice under a checkpoint that is differentiated, once for every
+row under vmap, and in any order; see docs/capture-jax.md for what was found.
+"""
+
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("flax")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax_models import (
+    BATCH,
+    LENGTH,
+    WIDTH,
+    Tiny,
+    capture,
+    inputs,
+    keys,
+    loss,
+    parameters,
+    records,
+    tensors,
+)
+
+ONE_RUN = [(0, layer, 0) for layer in range(3)]
+MODELS = {
+    "unrolled": Tiny(scan=False),
+    "scan": Tiny(),
+    "unrolled remat": Tiny(scan=False, remat=True),
+    "scan remat": Tiny(remat=True),
+}
+WAYS = {
+    "eager": lambda f: f,
+    "jit": jax.jit,
+    "jit of grad": lambda f: jax.jit(jax.grad(f)),
+    "grad of jit": lambda f: jax.grad(jax.jit(f)),
+    "jit of grad of checkpoint": lambda f: jax.jit(lambda p, x: jax.grad(jax.checkpoint(f))(p, x)),
+    "jit of a second derivative": lambda f: jax.jit(
+        lambda p, x: jax.jvp(lambda x: jax.grad(f, argnums=1)(p, x), (x,), (x,))
+    ),
+}
+
+
+CASES = [
+    pytest.param(name, way, marks=() if quick else pytest.mark.slow, id=f"{name}, {way}")
+    for name in MODELS
+    for way in WAYS
+    for quick in [name == "scan remat" or way == "jit of grad"]
+]
+
+
+@pytest.mark.parametrize(("name", "way"), CASES)
+def test_one_record_for_each_layer(name, way, tmp_path):
+    model = MODELS[name]
+    variables, x = parameters(model), inputs()
+    with capture(model, tmp_path) as taken:
+        WAYS[way](loss(model))(variables, x)
+    assert keys(tmp_path) == ONE_RUN
+    assert taken.report().dropped == {}
+    phase = {record.phase for record in records(tmp_path)}
+    assert phase == ({"eval"} if way in ("eager", "jit") else {"train"})
+
+
+def test_values_are_those_the_attention_got(tmp_path):
+    """Under grad, scan and remat together, in order of layers. Inputs are doubled residuals, which
+    rounds nothing, so they can be told to the bit; the rest is computed again in the open."""
+    model = Tiny(remat=True)
+    variables, x = parameters(model), np.asarray(inputs())
+    with capture(model, tmp_path):
+        jax.jit(jax.grad(loss(model)))(variables, x)
+    for number, w in enumerate(variables["params"]["layers"]["attn"]["w"]):
+        found = tensors(tmp_path, f"layer={number}")
+        np.testing.assert_array_equal(found["x"], x * 2)
+        for name, wanted in _attention(w, found["x"]).items():
+            np.testing.assert_allclose(found[name], wanted, rtol=2e-5, atol=2e-6)
+        assert found["mask"].dtype == bool and found["mask"].shape == (1, 1, LENGTH, LENGTH)
+        x = x + found["layer_out"]
+    lines = (tmp_path / "store" / "manifest.jsonl").read_text().splitlines()
+    arrived = [line for line in lines if '"kind":"record"' in line]
+    assert [f'"layer":{n}' in line for n, line in enumerate(arrived)] == [True] * 3
+
+
+@pytest.mark.parametrize("name", ["scan", "scan remat"])
+def test_vmap_is_one_call_with_all_rows(name, tmp_path):
+    model = MODELS[name]
+    variables = parameters(model)
+    many = jnp.stack([inputs(seed) for seed in range(5)])
+    each = jax.vmap(jax.grad(loss(model)), in_axes=(None, 0))
+    with capture(model, tmp_path):
+        jax.jit(each)(variables, many)
+    assert keys(tmp_path) == ONE_RUN
+    found = tensors(tmp_path, "layer=0")
+    assert found["x"].shape == (5 * BATCH, LENGTH, WIDTH)
+    np.testing.assert_array_equal(found["x"], np.asarray(many).reshape(found["x"].shape) * 2)
+    assert found["mask"].shape[0] in (1, 5, 5 * BATCH)
+
+
+def test_a_scan_around_the_model_makes_steps(tmp_path):
+    """Accumulated gradients: each part of the batch is a run of the model."""
+    model = Tiny(remat=True)
+    variables = parameters(model)
+    parts = jnp.stack([inputs(seed) for seed in range(2)])
+
+    @jax.jit
+    def accumulated(variables, parts):
+        grad = jax.grad(loss(model))
+        zero = jax.tree.map(jnp.zeros_like, variables)
+
+        def turn(total, x):
+            return jax.tree.map(jnp.add, total, grad(variables, x)), None
+
+        return jax.lax.scan(turn, zero, parts)[0]
+
+    with capture(model, tmp_path):
+        accumulated(variables, parts)
+    assert keys(tmp_path) == [(step, layer, 0) for step in range(2) for layer in range(3)]
+    for step in range(2):
+        np.testing.assert_array_equal(
+            tensors(tmp_path, f"step={step},layer=0")["x"], np.asarray(parts[step]) * 2
+        )
+
+
+def test_a_while_loop_around_the_model_makes_steps(tmp_path):
+    model = Tiny(depth=2)
+    variables = parameters(model)
+
+    @jax.jit
+    def repeated(x):
+        def turn(pair):
+            return pair[0] + 1, model.apply(variables, pair[1])
+
+        return jax.lax.while_loop(lambda pair: pair[0] < 3, turn, (0, x))[1]
+
+    with capture(model, tmp_path):
+        repeated(inputs())
+    assert keys(tmp_path) == [(step, layer, 0) for step in range(3) for layer in range(2)]
+
+
+def test_a_jitted_function_called_twice_in_a_program_makes_two_steps(tmp_path):
+    """It is traced once, so only the running program can tell its calls apart."""
+    model = Tiny(depth=2)
+    variables = parameters(model)
+    inner = jax.jit(model.apply)
+    outer = jax.jit(lambda x: inner(variables, inner(variables, x)))
+    with capture(model, tmp_path):
+        outer(inputs())
+    assert keys(tmp_path) == [(step, layer, 0) for step in range(2) for layer in range(2)]
+    np.testing.assert_array_equal(
+        tensors(tmp_path, "step=0,layer=0")["x"], np.asarray(inputs()) * 2
+    )
+
+
+def test_calls_of_one_step_are_numbered(tmp_path):
+    model = Tiny(depth=2)
+    variables, run = parameters(model), jax.jit(model.apply)
+    with capture(model, tmp_path) as taken:
+        with taken.step(7):
+            run(variables, inputs(0))
+            run(variables, inputs(1))
+        run(variables, inputs(2))
+    assert keys(tmp_path) == [(7, 0, 0), (7, 0, 1), (7, 1, 0), (7, 1, 1), (8, 0, 0), (8, 1, 0)]
+    np.testing.assert_array_equal(
+        tensors(tmp_path, "step=7,layer=0,call=1")["x"], np.asarray(inputs(1)) * 2
+    )
+
+
+def test_a_traced_step(tmp_path):
+    model = Tiny(depth=1)
+    variables = parameters(model)
+    with capture(model, tmp_path) as taken:
+
+        @jax.jit
+        def run(step, x):
+            with taken.step(step):
+                return model.apply(variables, x)
+
+        for step in (3, 9):
+            run(jnp.int32(step), inputs())
+    assert keys(tmp_path) == [(3, 0, 0), (9, 0, 0)]
+
+
+def test_a_model_in_an_old_checkpoint_needs_a_step(tmp_path):
+    """A checkpoint made before the capture began is not known to it, and takes no host values."""
+    model = Tiny()
+    variables = parameters(model)
+    old = jax.jit(jax.grad(jax.checkpoint(loss(model))))
+    with capture(model, tmp_path) as taken:
+        with pytest.raises(ValueError, match="say the step"):
+            old(variables, inputs())
+        with taken.step(4):
+            old(variables, inputs())
+    assert keys(tmp_path) == [(4, layer, 0) for layer in range(3)]
+
+
+def _attention(w, x):
+    q, k, v = (np.tanh(x @ w[n]).reshape(BATCH, LENGTH, 2, 2).swapaxes(1, 2) for n in range(3))
+    scores = np.where(np.tril(np.ones((LENGTH, LENGTH))), q @ k.swapaxes(2, 3), -np.inf)
+    weights = np.exp(scores)
+    out = weights / weights.sum(axis=-1, keepdims=True) @ v
+    layer_out = out.swapaxes(1, 2).reshape(BATCH, LENGTH, WIDTH)
+    return {"q": q, "k": k, "v": v, "out": out, "layer_out": layer_out}
