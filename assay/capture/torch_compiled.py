@@ -17,6 +17,7 @@ from assay.capture.torch_call import Scalars, Tensors
 
 NO_SITE = -1
 NO_CACHE = -1
+_NOTHING = "-"
 
 
 class Listener(Protocol):
@@ -61,6 +62,9 @@ def tell(
     for name, tensor in (tensors or {}).items():
         names += f"{name} "
         given.append(tensor.detach())
+    if not given:
+        # Inductor writes kernels that are not finished behind an operator without tensors.
+        names, given = f"{_NOTHING} ", [torch.empty(0)]
     words, numbers = "", []
     for name, value in (scalars or {}).items():
         if isinstance(value, str):
@@ -100,6 +104,7 @@ def _saw(
     if listener is None:
         return
     given = dict(zip(names.split(), tensors, strict=True))
+    given.pop(_NOTHING, None)
     listener.heard(moment, site, given, _scalars(words, numbers), None if past < 0 else past)
 
 

@@ -252,6 +252,22 @@ def test_a_program_that_nobody_listens_to_runs(tmp_path):
 
 
 @pytest.mark.slow
+def test_inductor_of_a_function_around_the_model(tmp_path):
+    """The whole call lies in one program, with operators that have no tensors of their own."""
+    model = made.transformer("llama", layers=2).train()
+    expected = eager_records(model, tmp_path / "eager", made.tokens())
+    torch._dynamo.reset()
+
+    @torch.compile
+    def loss(ids):
+        return model(ids, labels=ids).loss * 2
+
+    with assay.capturing(model, tmp_path / "compiled"):
+        loss(made.tokens()).backward()
+    same(read(tmp_path / "compiled"), expected, bits=False)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("kind", ["plain", "llama"])
 def test_inductor(tmp_path, kind, order):
