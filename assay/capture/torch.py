@@ -4,7 +4,7 @@ Modules are hooked, calls of scaled_dot_product_attention are seen by a function
 transformers' models through the table they ask. Off, nothing of this is there.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
@@ -38,7 +38,13 @@ class TorchCapture:
     """
 
     def __init__(
-        self, model: nn.Module, store: Store, options: Options, *, run: str | None = None
+        self,
+        model: nn.Module,
+        store: Store,
+        options: Options,
+        *,
+        run: str | None = None,
+        about: Mapping[str, Scalar] | None = None,  # more to tell of the model in the manifest
     ) -> None:
         self.store = store
         root = unwrapped(model)
@@ -47,7 +53,7 @@ class TorchCapture:
             store,
             run=run,
             rank=_rank(),
-            model=_identity(root),
+            model=_identity(root) | dict(about or {}),
             config=_configuration(root),
             options=options,
         )
