@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from assay.errors import BadInput
@@ -49,7 +50,7 @@ def parts(tensors: Mapping[str, Tensor], note: str) -> list[memoryview]:
             "shape": list(tensor.shape),
             "data_offsets": [start, end],
         }
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = msgspec.json.encode(header)
     text += b" " * (-len(text) % 8)  # tensors begin at a multiple of eight bytes
     found = [memoryview(len(text).to_bytes(_LENGTH_BYTES, "little") + text)]
     for _, tensor in ordered:
