@@ -16,6 +16,7 @@ class AttentionCall:
     scalars: tuple[tuple[str, Scalar], ...]
     orders: tuple[tuple[str, str], ...]  # how q, k, v and out lay in memory
     number: int = 0  # which call of the site in one run of the program
+    countable: bool = True  # False in a loop whose turns cannot be told apart
 
 
 @dataclass(frozen=True, kw_only=True)

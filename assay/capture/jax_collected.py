@@ -65,15 +65,7 @@ class Collecting:
 
     def emit(self, call: AttentionCall, place: Place, tensors: dict[str, jax.Array]) -> None:
         """Keep one call."""
-        if self._stuck or jax_trace.state() != self._state:
-            within = self._stuck or f"a trace of its own ({', '.join(jax_trace.traces())})"
-            raise BadInput(
-                f"{call.site} is called within {within}, out of which collect cannot bring its "
-                "tensors; collect a function that calls the model by itself or in jax.lax.scan, "
-                "or do without collect: then callbacks take them"
-            )
-        if place.iterations and any(group.length is None for group, _ in place.loops):
-            raise BadInput(f"{call.site} is called in a loop of unknown length")
+        self._require_way_out(call)
         kept, arrays = jax_tap.kept(call, tensors, self._options)
         loops = tuple((group.length or 0, layers) for group, layers in place.loops)
         self._told.append(Told(call=call, kept=kept, first_layer=place.first_layer, within=loops))
@@ -97,8 +89,19 @@ class Collecting:
 
     def give(self, handed: Collected) -> None:
         """Calls of a body, out of it again."""
+        for told in handed.told:
+            self._require_way_out(told.call)
         self._told += handed.told
         self._arrays += handed.arrays
+
+    def _require_way_out(self, call: AttentionCall) -> None:
+        if self._stuck or jax_trace.state() != self._state:
+            within = self._stuck or f"a trace of its own ({', '.join(jax_trace.traces())})"
+            raise BadInput(
+                f"{call.site} is called within {within}, out of which collect cannot bring its "
+                "tensors; collect a function that calls the model by itself or in jax.lax.scan, "
+                "or do without collect: then callbacks take them"
+            )
 
     def end(self) -> None:
         """What was taken is asked for by `collected`."""

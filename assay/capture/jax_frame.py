@@ -77,6 +77,7 @@ class Frame:
         self.watches: list[Any] = []  # one for each attention that is running
         self.layers: dict[str, range] = {}  # by site, filled while the program is traced
         self.counts: dict[str, int] = {}  # calls of each site so far
+        self._traces = len(jax_trace.traces())
         self._outer_loops = 0
         self._numbered: dict[tuple[Any, ...], range] = {}
 
@@ -89,6 +90,13 @@ class Frame:
         """How often the program called `site` before, in this frame."""
         self.counts[site] = self.counts.get(site, -1) + 1
         return self.counts[site]
+
+    def countable(self) -> bool:
+        """Whether every loop since the frame was opened is known. One is not where the program
+        got it by `from jax.lax import scan` before the capture began."""
+        now = jax_trace.traces()
+        loops = [name for name in now[: len(now) - self._traces] if name in jax_trace.LOOPS]
+        return len(loops) <= len(self.loops)
 
     def place(self, site: str) -> Place:
         """Where a call of `site` is, now."""

@@ -22,6 +22,7 @@ MOST_LAYERS = 1024  # beyond it a layer is not asked for by itself
 NO_TICKET = -1  # the step is what the user says
 THIS_RUN = -2  # the run that was begun last without a program
 NO_STEP = -1
+UNCOUNTED = "a turn of a loop that is not jax.lax's by name, of which the first is kept"
 _MOST_REMEMBERED = 1 << 16
 
 
@@ -86,6 +87,10 @@ class Post:
                     return
                 site = _site(call.site, shard)
                 inner = (ticket, call.number, *iterations)
+                known = self._numbers.get((step, layer, site), {})
+                if not call.countable and inner in known:
+                    recording.lost(UNCOUNTED)
+                    return
                 number = self._number(step, layer, site, inner)
             if recording.wants(step=step, layer=layer, site=site):
                 found = recording.key(step=step, layer=layer, site=site, call=number)

@@ -26,6 +26,7 @@ def stand_ins(extra: dict[tuple[Any, str], Callable[[Any], Any]]) -> Iterator[No
     global _users
     makers = {
         (jax.lax, "scan"): _scan,
+        (jax.lax, "map"): _map,
         (jax.lax, "while_loop"): _while_loop,
         (jax.lax, "fori_loop"): _fori_loop,
         (jax, "checkpoint"): _checkpoint,
@@ -70,6 +71,16 @@ def _scan(original: Callable) -> Callable:
         return carry, ys
 
     return scan
+
+
+def _map(original: Callable) -> Callable:
+    @functools.wraps(original)
+    def mapped(f: Callable, xs: Any, **given: Any) -> Any:
+        if not here.frames or given.get("batch_size") is not None:
+            return original(f, xs, **given)
+        return jax.lax.scan(lambda carry, x: (carry, f(x)), None, xs)[1]
+
+    return mapped
 
 
 def _turns(xs: Any, length: int | None) -> int | None:

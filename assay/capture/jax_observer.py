@@ -123,6 +123,7 @@ class Observer:
             scalars=tuple(told.items()),
             orders=tuple((name, core.order) for name in _CORE if name in core.tensors),
             number=frame.count(site),
+            countable=frame.countable(),
         )
         frame.sink.emit(call, frame.place(site), tensors | outputs)
 

@@ -17,7 +17,8 @@ from assay.errors import CannotRunHere
 REMAT = "checkpoint / remat"
 LOOPS = ("scan", "while_body", "fori_loop")
 _DIFFERENTIATING = ("JVPTrace", "LinearizeTrace")
-_REHEARSING = "JaxprTrace"  # flax.linen.scan runs its body once before it scans it
+# flax.linen.scan runs its body once before it scans it: Flax 0.12.8 and before, and those after.
+_REHEARSING = ("JaxprTrace", "flax scan")
 
 _lock = threading.Lock()
 _fresh = itertools.count()
@@ -38,7 +39,7 @@ def traces() -> tuple[str, ...]:
 
 def rehearsing() -> bool:
     """Whether what runs now is traced only to be thrown away."""
-    return _REHEARSING in traces()
+    return any(name in _REHEARSING for name in traces())
 
 
 def differentiating() -> bool:
