@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -65,6 +65,9 @@ class Options:
     queue_records: int = 4096
     wait_s: float = 0.0  # the longest that a call of the model may be held up where that is full
     sync: bool = True  # wait until the disk has a record before listing it
+    _sites: dict[tuple[int, str], bool] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("steps", "layers", "heads", "rows"):
@@ -87,14 +90,20 @@ class Options:
             step % self.every == 0
             and (self.first is None or step < self.first)
             and (self.steps is None or step in self.steps)
-            and (self.layers is None or layer in self.layers)
-            and (self.sites is None or any(fnmatchcase(site, p) for p in self.patterns))
+            and self._wants_site(layer, site)
             and (self.predicate is None or bool(self.predicate(step, layer, site)))
         )
 
-    @property
-    def patterns(self) -> list[str]:
-        return [part.strip() for part in (self.sites or "").split(",") if part.strip()]
+    def _wants_site(self, layer: int, site: str) -> bool:
+        """Asked at every call of every site, so each answer is kept."""
+        found = self._sites.get((layer, site))
+        if found is None:
+            patterns = [part.strip() for part in (self.sites or "*").split(",") if part.strip()]
+            found = (self.layers is None or layer in self.layers) and any(
+                fnmatchcase(site, pattern) for pattern in patterns
+            )
+            self._sites[layer, site] = found
+        return found
 
     @property
     def cuts(self) -> bool:
@@ -106,7 +115,7 @@ class Options:
         found: dict[str, Scalar] = {}
         for one in fields(self):
             value = getattr(self, one.name)
-            if value == one.default:
+            if not one.init or value == one.default:
                 continue
             plain = isinstance(value, bool | int | float | str)
             if one.name == "positions":

@@ -78,7 +78,7 @@ def wait_for_record(path: Path, run: str) -> None:
 
 def test_a_process_is_killed_at_twenty_moments(tmp_path):
     """Large records, so that kills fall into the writing of files and of the manifest."""
-    path, values = tmp_path / "store", 60_000
+    path, values = tmp_path / "store", 30_000
     moments = random.Random(5)
     ready = [start(path, f"run{number}", count=0, values=values) for number in range(2)]
     for number in range(20):
