@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "attention": BASE | {"workloads"},
     "models": {"errors", "plugins", "host", "records", "workloads", "attention"},
     "bench": BASE | {"workloads", "attention", "models", "laws"},
-    "studies": BASE | {"laws", "workloads", "attention", "models", "bench", "peaks"},
+    "studies": BASE | {"laws", "workloads", "attention", "models", "bench", "peaks", "capture"},
     "laws": {"errors", "host", "plugins", "records"},
     "reports": {"errors", "host", "plugins", "records", "laws"},
     "verify": {"errors", "host", "plugins", "records"},

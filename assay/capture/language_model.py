@@ -25,12 +25,13 @@ def capture_text(
     *,
     decode: int = 0,
     about: Mapping[str, Scalar] | None = None,
+    run: str | None = None,
 ) -> Report:
     """Capture one reading of `token_ids` and `decode` tokens that the model adds, the likeliest
     each time. `model` is one of transformers, in evaluation mode; `about` is told in the manifest.
     """
     _check_places(model, len(token_ids) + decode)
-    capture = TorchCapture(model, store, options, about=about)
+    capture = TorchCapture(model, store, options, run=run, about=about)
     ids = torch.tensor([list(token_ids)], device=model.device)
     with capture, torch.inference_mode():
         said = model(input_ids=ids, use_cache=True)

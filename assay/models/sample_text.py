@@ -6,7 +6,9 @@ for one version of Python; another version has another text, so the digest trave
 
 import hashlib
 import platform
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from assay.errors import BadInput, CannotRunHere
 
@@ -40,3 +42,18 @@ def read(characters: int | None = None) -> SampleText:
         source=f"help topics of {platform.python_implementation()} {platform.python_version()}",
         digest=f"sha256:{hashlib.sha256(text.encode()).hexdigest()}",
     )
+
+
+def read_given(text: str | None) -> SampleText:
+    """The text in a file, from stdin where it is `-`, or the sample where none is given."""
+    if text is None:
+        return read()
+    try:
+        content = sys.stdin.buffer.read() if text == "-" else Path(text).read_bytes()
+        words = content.decode()
+    except OSError as error:
+        raise BadInput(f"cannot read the text {text}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"the text {text} is not UTF-8 ({error}); save it as UTF-8") from error
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return SampleText(text=words, source="stdin" if text == "-" else text, digest=digest)

@@ -54,59 +54,27 @@ def run(
     ] = "float32",
 ) -> None:
     """Run a language model on a text, and capture the inputs of its attention."""
-    from assay.models.language_models import open_model
-    from assay.models.loaded import require
+    from assay.studies.reading import Reading, carry_out
     from assay.workloads.selection import Options
     from assay.workloads.store import Store
 
-    options = Options(layers=layers, every=every, mode=mode)
-    words, source = _text(text)
-    require(("torch", "transformers"), purpose=f"to capture from {hf}")
-    from assay.capture.language_model import capture_text
-
-    opened = open_model(hf, dtype=dtype, device=_device(device), attention=attention)
-    ids = _read(opened.token_ids(words), tokens, source)
-    store = Store.create(to)
-    print(
-        f"capturing {hf} ({opened.identity.architecture}, {dtype}, on {opened.model.device}): "
-        f"{tokens} tokens of {source}, then {decode} decoded, into {to}"
+    asked = Reading(
+        model=hf,
+        to=to,
+        text=text,
+        tokens=tokens,
+        decode=decode,
+        dtype=dtype,
+        device=_device(device),
+        attention=attention,
+        options=Options(layers=layers, every=every, mode=mode),
     )
-    about = {"name": hf, "digest": opened.identity.digest, "text": source}
-    report = capture_text(opened.model, ids, store, options, decode=decode, about=about)
-    _tell(to, report, [r for r in store.manifest().records if r.key.run == report.run])
-
-
-def _text(given: str | None) -> tuple[str, str]:
-    """The text, and what to call it."""
-    import sys
-
-    from assay.errors import BadInput
-
-    if given is None:
-        from assay.models import sample_text
-
-        sample = sample_text.read()
-        return sample.text, sample.source
-    try:
-        content = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
-        return content.decode(), "stdin" if given == "-" else given
-    except OSError as error:
-        raise BadInput(f"cannot read --text {given}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"--text {given} is not UTF-8 text: {error}") from error
-
-
-def _read(ids: "Sequence[int]", wanted: int, source: str) -> "Sequence[int]":
-    from assay.errors import BadInput
-
-    if len(ids) < wanted:
-        raise BadInput(
-            f"{source} has {len(ids)} tokens, {wanted} were asked for; give a longer text, or "
-            f"--tokens {len(ids)}"
-            if ids
-            else f"{source} is empty; give a text to read"
-        )
-    return ids[:wanted]
+    print(
+        f"capturing {hf} in {dtype} on {asked.device}: {tokens} tokens of "
+        f"{text or 'sample text'}, then {decode} decoded, into {to}"
+    )
+    report = carry_out(asked)
+    _tell(to, report, [r for r in Store.open(to).manifest().records if r.key.run == report.run])
 
 
 def _device(name: str) -> str:

@@ -44,7 +44,7 @@ def test_text_layers_steps_and_mode(tmp_path):
     ("arguments", "code", "says"),
     [
         (["--hf", "no-such-model"], 2, "there is no model 'no-such-model'"),
-        (["--hf", "random:llama", "--text", "missing.txt"], 2, "cannot read --text missing.txt"),
+        (["--hf", "random:llama", "--text", "missing.txt"], 2, "cannot read the text missing.txt"),
         (["--hf", "random:llama", "--text", "short.txt"], 2, "has 5 tokens, 512 were asked for"),
         (["--hf", "random:llama", "--text", "binary"], 2, "is not UTF-8"),
         (["--hf", "random:llama", "--mode", "some"], 2, "mode 'some'"),

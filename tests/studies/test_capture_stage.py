@@ -1,0 +1,96 @@
+"""A study that captures first and measures what it captured, whose cells are not known before."""
+
+import json
+
+import pytest
+from verbs.command_line import assay
+
+pytest.importorskip("transformers")
+
+from assay.errors import BadInput
+from assay.studies.reading import Reading, carry_out_once
+from assay.workloads.store import Store
+
+SETTINGS = {
+    "STAGES": "capture,check",
+    "STUDY": "mine",
+    "CAPTURE_MODEL": "random:llama",
+    "CAPTURE_TO": "store",
+    "CAPTURE_TOKENS": "12",
+    "CAPTURE_DECODE": "2",
+    "WORKLOADS": "captured:store#layer=1",
+    "IMPLEMENTATIONS": "sdpa",
+    "PROBES": "accuracy,replayed",
+    "DEVICE_CPU": "y",
+}
+
+
+def study(folder, *arguments, **changes):
+    settings = {**SETTINGS, **changes}
+    sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+    ended = assay("study", "run", *sets, "--json", *arguments, cwd=folder)
+    return ended, [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def of(records, stage):
+    return [record for record in records if record["stage"] == stage]
+
+
+def test_what_is_captured_is_planned_and_measured_in_the_same_run(tmp_path):
+    ended, records = study(tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    metrics = {r["metric"]: r["value"] for r in of(records, "capture")}
+    assert metrics["captured_records"] > 0 and metrics["dropped_records"] == 0
+    replayed = [r for r in of(records, "check") if r["metric"] == "replayed_differences"]
+    assert [r["value"] for r in replayed] == [0, 0, 0]  # the prompt and two decoded tokens
+    lengths = [
+        (r["workload"]["spec"]["query_length"], r["workload"]["spec"]["key_length"])
+        for r in replayed
+    ]
+    assert lengths == [(12, 12), (1, 13), (1, 14)]
+
+    before = (tmp_path / "store" / "manifest.jsonl").read_bytes()
+    ended, _ = study(tmp_path)  # a new run, the same capture
+    assert ended.returncode == 0
+    assert (tmp_path / "store" / "manifest.jsonl").read_bytes() == before
+
+
+def test_a_model_that_is_not_there_fails_the_stage_and_nothing_is_measured(tmp_path):
+    ended, records = study(tmp_path, CAPTURE_MODEL="nothing")
+    assert ended.returncode == 2 and not of(records, "check")
+    assert "there is no model 'nothing'" in of(records, "capture")[0]["reason"]
+
+
+def asked(folder, **changes):
+    settings = {"model": "random:llama", "to": folder / "store", "tokens": 12, "decode": 1}
+    return Reading(**{**settings, **changes})
+
+
+def test_a_capture_is_made_once_and_again_where_it_was_interrupted(tmp_path):
+    first = carry_out_once(asked(tmp_path))
+    manifest = tmp_path / "store" / "manifest.jsonl"
+    written = manifest.read_text()
+    assert carry_out_once(asked(tmp_path)) == first and manifest.read_text() == written
+    with pytest.raises(BadInput, match="a capture with other settings"):
+        carry_out_once(asked(tmp_path, tokens=11))
+    assert manifest.read_text() == written  # what is there is never lost to other settings
+
+    manifest.write_text("".join(written.splitlines(keepends=True)[:-2]))  # killed before its end
+    assert carry_out_once(asked(tmp_path)).records == first.records
+    store = Store.open(tmp_path / "store")
+    assert all(store.read(record) for record in store.manifest().records)
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"text": "no.txt"}, "cannot read the text no.txt"),
+        ({"tokens": 1 << 20}, "ask for fewer tokens"),
+        ({"model": "random:nothing"}, "random:llama"),
+        ({"dtype": "float8"}, "float8"),
+    ],
+)
+def test_what_cannot_be_captured_says_why(tmp_path, changes, said):
+    with pytest.raises(BadInput, match=said):
+        carry_out_once(asked(tmp_path, **changes))
+    assert not (tmp_path / "store").exists()
