@@ -55,7 +55,8 @@ class Observer:
     def alone(self, frame: Frame, core: Core) -> None:
         """A core that the module now running, which is no attention, has computed itself."""
         if frame.modules and frame.inside:
-            self._emit(frame, frame.modules[-1], {}, {}, {}, core, phase="eval")
+            phase: Phase = "train" if jax_trace.differentiating() else "eval"
+            self._emit(frame, frame.modules[-1], {}, {}, {}, core, phase=phase)
 
     def _in_frame(self, frame: Frame, call: Callable, args: Any, kwargs: Any, context: Any) -> Any:
         module, method = context.module, context.method_name

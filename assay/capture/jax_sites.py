@@ -103,9 +103,9 @@ def phase(
     given: Mapping[str, Any], tensors: Mapping[str, jax.Array], *, differentiated: bool
 ) -> Phase:
     """What the model was doing, as far as its calls tell."""
-    x = tensors.get("x", tensors.get("x.0"))
+    inputs = [x for name, x in tensors.items() if name.partition(".")[0] == "x" and x.ndim > 1]
     has_cache = any(name.startswith("cache.") for name in tensors)
-    if given.get("decode") is True or (has_cache and x is not None and x.shape[-2] == 1):
+    if given.get("decode") is True or (has_cache and sum(x.shape[-2] for x in inputs) == 1):
         return "decode"
     if differentiated or given.get("deterministic") is False or given.get("train") is True:
         return "train"
