@@ -57,7 +57,7 @@ class TorchCapture:
             config=_configuration(root),
             options=options,
         )
-        self._sites = Sites(root, options.patterns)
+        self._sites = Sites(root, options.sites)
         number = torch_compiled.number_of(root)
         self._taking = Taking(self._recording, self._sites, number)
         self._mark = number, tuple(site.number for site in self._sites.hooked)

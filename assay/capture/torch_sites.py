@@ -40,8 +40,10 @@ class Site:
 class Sites:
     """The attentions of one model."""
 
-    def __init__(self, model: nn.Module, patterns: Sequence[str] = ()) -> None:
+    def __init__(self, model: nn.Module, wanted: str | None = None) -> None:
+        """`wanted`: patterns of paths, comma between, as Options has them."""
         self.model = model
+        patterns = [part.strip() for part in (wanted or "").split(",") if part.strip()]
         self._modules = list(model.named_modules())
         self._numbers = {id(module): n for n, (_, module) in enumerate(self._modules)}
         self._sites: dict[int, Site] = {}
