@@ -15,7 +15,7 @@ from jax.experimental import io_callback
 
 from assay.capture import jax_tap, jax_trace
 from assay.capture.jax_call import AttentionCall
-from assay.capture.jax_frame import Group, Place
+from assay.capture.jax_frame import Group, Place, here
 from assay.capture.jax_host import MOST_LAYERS, NO_STEP, NO_TICKET, THIS_RUN, Post
 from assay.errors import BadInput
 from assay.workloads.selection import Options
@@ -66,11 +66,11 @@ class Calling:
         if not jax_trace.tracing():
             self._post.begin_here(int(self._step))
             return jnp.int32(THIS_RUN), everything
-        if jax_trace.REMAT in jax_trace.traces():
+        if within := jax_trace.refusing_host_values():
             if self._post.step is None:
                 raise BadInput(
-                    "the model is called in a jax.checkpoint that was made before the capture "
-                    "began, where steps cannot be counted; say the step: with capture.step(n):"
+                    f"the model is called in {within}, where steps cannot be counted; say the "
+                    "step: with capture.step(n):"
                 )
             return jnp.int32(NO_TICKET), everything
         given = (
@@ -78,8 +78,10 @@ class Calling:
             jax.ShapeDtypeStruct((MOST_LAYERS,), jnp.bool_),
         )
         begin = functools.partial(self._post.begin, self._layers)
-        ticket, wanted = io_callback(begin, given, jnp.int32(self._step), shard())
-        return ticket, wanted
+        # A ticket of its own in each turn of a loop: where nothing in it differs from turn to turn,
+        # differentiating a scan takes a call out of it.
+        turns = [jax.lax.stop_gradient(turn) for turn in here.turns]
+        return io_callback(begin, given, jnp.int32(self._step), shard(), *turns)
 
 
 def shard() -> Any:

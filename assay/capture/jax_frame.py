@@ -135,6 +135,7 @@ class _Open(threading.local):
 
     frames: list[Frame] = field(default_factory=list)
     captures: list[Any] = field(default_factory=list)
+    turns: list[jax.Array] = field(default_factory=list)  # indices of all loops, in frames or not
     looking_away: int = 0  # inside a function whose own parts are no calls of their own
 
 
@@ -161,10 +162,14 @@ class Parts:
             if self.group:
                 assert index is not None
                 frame.loops.append(Loop(self.group, index))
+        if index is not None:
+            here.turns.append(index)
         try:
             with jax_trace.unshared():
                 yield handed
         finally:
+            if index is not None:
+                here.turns.pop()
             for frame, kept in zip(self._frames, before, strict=True):
                 if self.group:
                     frame.loops.pop()

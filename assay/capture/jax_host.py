@@ -49,7 +49,7 @@ class Post:
             self._recording = None
 
     def begin(
-        self, layers: Mapping[str, range], step: Any, shard: Any
+        self, layers: Mapping[str, range], step: Any, shard: Any, *turns: Any
     ) -> tuple[np.ndarray, np.ndarray]:
         """A run of a model begins: its ticket, and which of its layers are wanted.
 

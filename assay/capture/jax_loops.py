@@ -55,7 +55,7 @@ def _scan(original: Callable) -> Callable:
         f: Callable, init: Any, xs: Any = None, length: int | None = None, *rest: Any, **given: Any
     ) -> Any:
         turns = _turns(xs, length)
-        if not here.frames or turns is None:
+        if not here.captures or turns is None:
             return original(f, init, xs, length, *rest, **given)
         parts = Parts(Group(turns))
 
@@ -76,7 +76,7 @@ def _scan(original: Callable) -> Callable:
 def _map(original: Callable) -> Callable:
     @functools.wraps(original)
     def mapped(f: Callable, xs: Any, **given: Any) -> Any:
-        if not here.frames or given.get("batch_size") is not None:
+        if not here.captures or given.get("batch_size") is not None:
             return original(f, xs, **given)
         return jax.lax.scan(lambda carry, x: (carry, f(x)), None, xs)[1]
 
@@ -94,7 +94,7 @@ def _turns(xs: Any, length: int | None) -> int | None:
 def _while_loop(original: Callable) -> Callable:
     @functools.wraps(original)
     def while_loop(cond_fun: Callable, body_fun: Callable, init_val: Any) -> Any:
-        if not here.frames:
+        if not here.captures:
             return original(cond_fun, body_fun, init_val)
         parts = Parts(Group(None, hands_out=False))
 
@@ -112,7 +112,7 @@ def _while_loop(original: Callable) -> Callable:
 def _fori_loop(original: Callable) -> Callable:
     @functools.wraps(original)
     def fori_loop(lower: Any, upper: Any, body_fun: Callable, init_val: Any, **given: Any) -> Any:
-        if not here.frames:
+        if not here.captures:
             return original(lower, upper, body_fun, init_val, **given)
         known = isinstance(lower, int) and isinstance(upper, int)
         turns = max(0, upper - lower) if known else None
@@ -137,7 +137,7 @@ def _checkpoint(original: Callable) -> Callable:
 
         @functools.wraps(fun)
         def called(*args: Any, **kwargs: Any) -> Any:
-            if not here.frames and not here.captures:
+            if not here.captures:
                 return plain(*args, **kwargs)
             with _frames_of_all_captures():
                 parts = Parts()
@@ -160,7 +160,7 @@ def _checkpoint(original: Callable) -> Callable:
 @contextmanager
 def _frames_of_all_captures() -> Iterator[None]:
     """A frame of each capture around a checkpoint: none can be opened inside it."""
-    if here.frames or not here.captures:
+    if here.frames:
         yield
         return
     with ExitStack() as frames:

@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 import jax
 from jax.extend.core import get_opaque_trace_state, take_current_trace
 
-from assay.errors import CannotRunHere
+from assay.errors import BadInput, CannotRunHere
 
-REMAT = "checkpoint / remat"
 LOOPS = ("scan", "while_body", "fori_loop")
+_COMPUTING = "EvalTrace"
 _DIFFERENTIATING = ("JVPTrace", "LinearizeTrace")
 # flax.linen.scan runs its body once before it scans it: Flax 0.12.8 and before, and those after.
 _REHEARSING = ("JaxprTrace", "flax scan")
@@ -47,6 +47,16 @@ def differentiating() -> bool:
     return any(name in _DIFFERENTIATING for name in traces())
 
 
+def refusing_host_values() -> str | None:
+    """In what the program is that may not ask the host for a value; None where it may."""
+    now = traces()
+    if "checkpoint / remat" in now:
+        return "a jax.checkpoint that was made before the capture began"
+    if "cond" in now and "BatchTrace" in now[now.index("cond") :]:
+        return "a jax.lax.cond under vmap"
+    return None
+
+
 def state() -> Hashable:
     """Equal where values of one place may be used in the other."""
     return get_opaque_trace_state()
@@ -54,6 +64,11 @@ def state() -> Hashable:
 
 def require_known_traces() -> None:
     """Refuse a JAX that does not say what it traces."""
+    if tracing():
+        raise BadInput(
+            "a capture was begun in a function that is being traced; begin it outside of jit, and "
+            "call the function in it"
+        )
     seen: list[tuple[str, ...]] = []
     jax.eval_shape(lambda: seen.append(traces()) or 0)
     if len(seen[0]) < 2:
@@ -86,7 +101,7 @@ def kept_apart(purpose: str) -> AbstractContextManager[None]:
 
 def tracing() -> bool:
     """Whether what runs now becomes a program, rather than being computed at once."""
-    return len(traces()) > 1
+    return traces()[0] != _COMPUTING
 
 
 def _value() -> Hashable:

@@ -124,6 +124,89 @@ def test_a_scan_around_the_model_makes_steps(tmp_path):
         )
 
 
+def test_a_scan_around_the_model_that_is_differentiated(tmp_path):
+    """JAX takes calls of the host out of a differentiated scan where nothing in them changes from
+    turn to turn: all turns once had one ticket, and all but the first were lost as duplicates."""
+    model = Tiny(depth=2)
+
+    def summed(variables, parts):
+        def turn(total, x):
+            return total + loss(model)(variables, x), None
+
+        return jax.lax.scan(turn, 0.0, parts)[0]
+
+    parts = jnp.stack([inputs(seed) for seed in range(2)])
+    with capture(model, tmp_path):
+        jax.jit(jax.grad(summed))(parameters(model), parts)
+    assert keys(tmp_path) == [(step, layer, 0) for step in range(2) for layer in range(2)]
+
+
+def _with_own_gradient(f):
+    own = jax.custom_vjp(f)
+    own.defvjp(lambda p, x: jax.vjp(f, p, x), lambda vjp, g: vjp(g))
+    return own
+
+
+def _branch(f):
+    return lambda p, x: jax.lax.cond(x.sum() < 1e3, f, lambda p, x: 0.0, p, x)
+
+
+def _twice(f):
+    return lambda p, x: jax.lax.fori_loop(0, 2, lambda n, total: total + f(p, x + n), 0.0)
+
+
+def _checkpointed_scan(f):
+    def scanned(p, x):
+        return jax.lax.scan(lambda total, n: (total + f(p, x * n), None), 0.0, jnp.ones(2))[0]
+
+    return lambda p, x: jax.grad(jax.checkpoint(scanned))(p, x)
+
+
+# What a program does with the model -> how many steps that is, and how many calls in each.
+PROGRAMS = {
+    "custom_vjp": (lambda f: jax.grad(_with_own_gradient(f)), 1, 1),
+    "cond": (lambda f: jax.grad(_branch(f)), 1, 1),
+    "fori_loop": (_twice, 2, 1),
+    "map": (lambda f: lambda p, x: jax.lax.map(lambda n: f(p, x * n), jnp.ones(2)), 2, 1),
+    "hessian": (lambda f: lambda p, x: jax.hessian(lambda a: f(p, x * a))(1.0), 1, 1),
+    "scan in a checkpoint": (_checkpointed_scan, 1, 2),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_that_take_the_model_in(name, tmp_path):
+    put, steps, calls = PROGRAMS[name]
+    model = Tiny(depth=2, remat=True)
+    with capture(model, tmp_path) as taken:
+        jax.jit(put(loss(model)))(parameters(model), inputs())
+    wanted = [(s, layer, c) for s in range(steps) for layer in range(2) for c in range(calls)]
+    assert keys(tmp_path) == wanted
+    assert taken.report().duplicates == 0 and taken.report().dropped == {}
+
+
+def test_a_branch_under_vmap_needs_a_step(tmp_path):
+    """Both branches run then, and neither may ask the host."""
+    model = Tiny(depth=1)
+    variables = parameters(model)
+    both = jax.vmap(lambda x: _branch(loss(model))(variables, x))
+    with capture(model, tmp_path) as taken:
+        with pytest.raises(ValueError, match="under vmap"):
+            jax.jit(both)(jnp.stack([inputs(0), inputs(1)]))
+        with taken.step(2):
+            jax.jit(both)(jnp.stack([inputs(0), inputs(1)]))
+    assert keys(tmp_path) == [(2, 0, 0)]
+
+
+def test_a_capture_begins_outside_of_traced_functions(tmp_path):
+    def begun(x):
+        with capture(None, tmp_path):
+            return x
+
+    with pytest.raises(ValueError, match="being traced"):
+        jax.jit(begun)(1.0)
+
+
 def test_a_while_loop_around_the_model_makes_steps(tmp_path):
     model = Tiny(depth=2)
     variables = parameters(model)
