@@ -81,6 +81,10 @@ def _nothing_finite(nonfinite: int) -> Statistics:
 def _summary(whole: Tensor) -> Tensor:
     """By torch's own functions: sizes of all channels, then one part."""
     wide = whole if whole.dtype == torch.float64 else whole.float()
+    if wide.is_cpu:  # where looking at numbers makes nothing wait
+        low, high = wide.aminmax()
+        if low.isfinite() and high.isfinite():
+            return _summary_of_finite(wide, low, high)
     finite = wide.isfinite()
     count = finite.sum()
     known = wide.where(finite, 0)
@@ -97,6 +101,15 @@ def _summary(whole: Tensor) -> Tensor:
     ]
     sizes = known.abs().amax(dim=(0, 2)).flatten()
     return torch.cat([sizes.double(), torch.stack([number.double() for number in part])])
+
+
+def _summary_of_finite(wide: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """The same in fewer passes, where all is finite."""
+    spread, mean = torch.var_mean(wide, correction=0)
+    zeros = wide.numel() - int(wide.count_nonzero())
+    part = [wide.numel(), 0, zeros, low, high, mean, float(spread) * wide.numel()]
+    sizes = wide.abs().amax(dim=(0, 2)).flatten()
+    return torch.cat([sizes.double(), torch.tensor(part, dtype=torch.float64)])
 
 
 @cache

@@ -118,6 +118,7 @@ def _scalars(name: str, given: tuple[Any, ...], rest: dict[str, Any]) -> Scalars
     if name == "sdpa":  # its own rule: a mask, or a single query, says it all
         scalars["causal"] = bool(flag) and mask is None and query.shape[2] > 1
         scalars["alignment"] = "top-left"
+        scalars["kv_repeated"] = _repeats(module, given[2], given[3], mask)
     elif name == "eager":
         scalars["causal"] = False  # whatever is hidden, its mask hides
     elif "flash" in name:
@@ -126,3 +127,17 @@ def _scalars(name: str, given: tuple[Any, ...], rest: dict[str, Any]) -> Scalars
         scalars["window"] = rest.get("sliding_window")
     scalars["softcap"] = rest.get("softcap")
     return {name: value for name, value in scalars.items() if value is not None}
+
+
+def _repeats(module: Any, key: Tensor, value: Tensor, mask: Any) -> bool | None:
+    """Whether transformers' sdpa repeats heads of k and v before it calls torch's, which may then
+    take another kernel; None where there is nothing to repeat, or it does not say."""
+    from transformers.integrations import sdpa_attention
+
+    if getattr(module, "num_key_value_groups", 1) == 1:
+        return None
+    decides = getattr(sdpa_attention, "use_gqa_in_sdpa", None)
+    if decides is None:
+        return None
+    arguments = (mask, key, value)[: decides.__code__.co_argcount]
+    return not decides(*arguments)

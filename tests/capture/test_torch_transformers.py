@@ -53,6 +53,19 @@ def test_eager_and_sdpa_capture_the_same_call(tmp_path):
     assert ((mask == 0) == torch.ones(7, 7).tril().bool().numpy()).all()
 
 
+def test_heads_that_transformers_repeats_are_told(tmp_path):
+    """A mask makes it repeat them, so that torch's function may take another kernel."""
+    model = made.transformer("llama").eval()
+    padding = torch.ones(2, 7, dtype=torch.long)
+    padding[1, :3] = 0
+    with assay.capturing(model, tmp_path, layers="0", mode="shapes"):
+        model(made.tokens())
+        model(made.tokens(), attention_mask=padding)
+    plain, masked = made.records(tmp_path)
+    assert plain.tensors["k"].shape == masked.tensors["k"].shape == (2, 2, 7, 8)
+    assert (plain.scalars["kv_repeated"], masked.scalars["kv_repeated"]) == (False, True)
+
+
 @pytest.mark.slow  # compiles
 def test_flex_says_why_its_mask_is_not_there(tmp_path):
     model = made.transformer("llama", "flex_attention").eval()
