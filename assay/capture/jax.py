@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ def capturing_flax(
     """
     observer = Observer(model, jax_sites.chooser(attention), scale=scale)
     store = to if isinstance(to, Store) else Store.create(Path(to))
-    chosen = replace(options or Options(), **choices)
+    chosen = _chosen(options or Options(), choices)
     return Capture(observer, store, chosen, run=run, phase=phase)
 
 
@@ -240,6 +240,16 @@ class Capture:
             self._recording.lost(f"came without a step: {self._post.late}")
         if not self._post.sites and not self._saved and not self.report().records:
             print(f"assay: nothing captured: {self._observer.looked_for()}", file=sys.stderr)
+
+
+def _chosen(options: Options, choices: dict[str, Any]) -> Options:
+    known = [field.name for field in fields(Options)]
+    if unknown := set(choices) - set(known):
+        raise BadInput(
+            f"there is no choice {', '.join(sorted(unknown))}; there are {', '.join(known)}, and "
+            "of a Flax model phase, scale and attention"
+        )
+    return replace(options, **choices)
 
 
 def _tokens_of(captures: Sequence[Capture]) -> tuple[int, ...] | None:

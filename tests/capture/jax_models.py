@@ -23,12 +23,12 @@ class TinyAttention(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, mask: jax.Array) -> jax.Array:
         w = self.param("w", nn.initializers.normal(1.0), (3, WIDTH, WIDTH))
-        q, k, v = (
-            jnp.tanh(x @ w[n]).reshape(*x.shape[:-1], HEADS, WIDTH // HEADS) for n in range(3)
-        )
-        scores = jnp.einsum("bthd,bshd->bhts", q, k)
+        heads = (*x.shape[:-1], HEADS, WIDTH // HEADS)
+        exact = {"precision": "highest"}  # on GPUs too
+        q, k, v = (jnp.tanh(jnp.matmul(x, w[n], **exact)).reshape(heads) for n in range(3))
+        scores = jnp.einsum("bthd,bshd->bhts", q, k, **exact)
         weights = jax.nn.softmax(jnp.where(mask, scores, -1e30), axis=-1)
-        return jnp.einsum("bhts,bshd->bthd", weights, v).reshape(x.shape)
+        return jnp.einsum("bhts,bshd->bthd", weights, v, **exact).reshape(x.shape)
 
 
 class Layer(nn.Module):

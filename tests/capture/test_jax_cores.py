@@ -14,6 +14,14 @@ from jax_models import keys, records, tensors
 from assay.capture import jax_einsum
 from assay.capture.jax import capturing_flax
 
+
+@pytest.fixture(autouse=True)
+def exact_products():
+    """Float32 means float32, on a GPU too."""
+    with jax.default_matmul_precision("highest"):
+        yield
+
+
 B, T, S, K, G, D = 2, 3, 5, 2, 3, 4
 SIZES = {"b": B, "t": T, "s": S, "k": K, "g": G, "d": D, "B": B, "T": T, "S": S, "H": D}
 
