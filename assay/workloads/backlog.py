@@ -19,6 +19,7 @@ class Backlog:
         self._unsettled = 0
         self._closed = False
         self._changed = threading.Condition()
+        self._hurry = threading.Event()  # someone waits for what is here
 
     def put(self, taken: Taken, *, wait_s: float) -> bool:
         """Add it; False where there was no room within `wait_s`."""
@@ -33,6 +34,8 @@ class Backlog:
             self._bytes += taken.nbytes
             self._records += 1
             self._unsettled += 1
+            if self._records > self._max_records // 2:
+                self._hurry.set()
             self._changed.notify_all()
             return True
 
@@ -47,6 +50,12 @@ class Backlog:
                 self._changed.wait()
             return self._waiting.popleft() if self._waiting else None
 
+    def gather(self, seconds: float) -> None:
+        """Let more come in, unless someone waits. A thread that works a little at every moment
+        costs a model far more than one that works more, seldom: each time, both want the
+        interpreter."""
+        self._hurry.wait(seconds)
+
     def done(self, taken: Taken) -> None:
         """Its memory is free again."""
         with self._changed:
@@ -58,17 +67,22 @@ class Backlog:
         """So many more are listed or lost."""
         with self._changed:
             self._unsettled -= count
+            if not self._closed:
+                self._hurry.clear()
             self._changed.notify_all()
 
     def wait_until_settled(self) -> None:
         """Return when all that was put is listed or lost."""
         with self._changed:
-            self._changed.wait_for(lambda: self._unsettled == 0)
+            while self._unsettled:
+                self._hurry.set()
+                self._changed.wait()
 
     def close(self) -> None:
         """Nothing more will be put."""
         with self._changed:
             self._closed = True
+            self._hurry.set()
             self._changed.notify_all()
 
     def _fits(self, nbytes: int) -> bool:

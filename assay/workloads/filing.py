@@ -63,6 +63,11 @@ class Filing:
         """Whether tensors are looked at at all."""
         return self._options.mode != "shapes"
 
+    @property
+    def has_files(self) -> bool:
+        """Whether records have files, or only lines."""
+        return self._options.mode == "full"
+
     def prepare(self, taken: Taken, loaded: Loaded) -> Pending:
         """Decide what is stored where, within the budget."""
         record = _described(taken, self._options.mode)

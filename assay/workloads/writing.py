@@ -17,6 +17,9 @@ from assay.workloads.tally import Tally
 _BATCH_RECORDS = 64
 _BATCH_BYTES = 256 << 20
 _FILES_AT_ONCE = 2
+# Records without files are small and many: they are gathered, and written this often.
+_GATHER_S = 0.25
+_GATHERED_RECORDS = 4096
 
 
 class Unreadable(Exception):
@@ -58,18 +61,30 @@ class Writing:
     def _work(self) -> None:
         with ThreadPoolExecutor(_FILES_AT_ONCE, "assay-capture-file") as pool:
             while (taken := self._backlog.take(wait=True)) is not None:
+                if not self._filing.has_files:
+                    self._backlog.gather(_GATHER_S)
+                most = _BATCH_RECORDS if self._filing.has_files else _GATHERED_RECORDS
                 batch: list[tuple[Pending, Future[CaptureRecord]]] = []
                 count = size = 0
                 while taken is not None:
                     pending = self._prepared(taken)
                     if pending is not None:
-                        batch.append((pending, pool.submit(self._write, taken, pending)))
+                        batch.append((pending, self._submitted(pool, taken, pending)))
                         size += pending.record.bytes
                     count += 1
-                    full = count >= _BATCH_RECORDS or size >= _BATCH_BYTES
+                    full = count >= most or size >= _BATCH_BYTES
                     taken = None if full else self._backlog.take(wait=False)
                 self._list(self._written(batch))
                 self._backlog.settle(count)
+
+    def _submitted(
+        self, pool: ThreadPoolExecutor, taken: Taken, pending: Pending
+    ) -> "Future[CaptureRecord]":
+        if pending.path is not None:
+            return pool.submit(self._write, taken, pending)
+        written: Future[CaptureRecord] = Future()
+        written.set_result(self._write(taken, pending))
+        return written
 
     def _prepared(self, taken: Taken) -> Pending | None:
         """Read one; None where it is not to be kept, or could not be, which is counted."""
