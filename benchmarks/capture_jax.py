@@ -5,7 +5,8 @@
 Each round runs the plain step and every way of capturing, one after the other; the order turns.
 `asked` ways let the program ask the host which steps are wanted, `said` ways run under
 `capture.step(n)`, where steps that are not wanted run the plain program. A block is 20 steps, of
-which the first is wanted where every=20. The figures stand in docs/capture-jax.md.
+which the first is wanted where every=20. The `results` way calls a function made by `collect` in
+that step and the plain one in the others. The figures stand in docs/capture-jax.md.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,6 +29,7 @@ from assay.laws import pairs
 from assay.models import gemma_fast
 
 BLOCK = 20
+RESULTS = "full, 1 layer in 4, every 20th, results"
 WAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "plain again": {},
@@ -34,6 +37,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "statistics, 1 layer in 4": {"mode": "stats", "layers": "::4"},
     "full, 1 layer in 4, every 20th, asked": {"layers": "::4", "every": BLOCK},
     "full, 1 layer in 4, every 20th, said": {"layers": "::4", "every": BLOCK},
+    RESULTS: {"layers": "::4", "every": BLOCK},
 }
 
 
@@ -48,19 +52,27 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    step, model = training_step(asked.width, asked.depth, asked.batch, asked.length)
+    trained = training(asked.width, asked.depth, asked.batch, asked.length)
     shutil.rmtree(asked.folder, ignore_errors=True)
-    found = measured(step, model, asked.folder, asked.rounds)
+    found = measured(trained, asked.folder, asked.rounds)
     for name, one in found.items():
         print(f"{name:40} {one}")
     if asked.json:
         asked.json.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def training_step(
-    width: int, depth: int, batch: int, length: int
-) -> tuple[Callable[[], None], gemma_fast.Module]:
-    """One step, to be waited for, of a model with 12 heads of 64 in bfloat16."""
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A model and its training step, plain and as `collect` makes it."""
+
+    variables: Any
+    model: gemma_fast.Module
+    plain: Callable[[Any], Any]
+    results: Callable[[Capture], Callable[[Any], Any]]
+
+
+def training(width: int, depth: int, batch: int, length: int) -> Training:
+    """A model with 12 heads of 64 in bfloat16."""
     model = gemma_fast.Module(
         variant="bench",
         width=width,
@@ -81,19 +93,27 @@ def training_step(
     )
     tokens = jnp.asarray(np.random.default_rng(0).integers(0, 8192, (batch, length)))
 
+    def loss(variables: Any) -> jax.Array:
+        return model.apply(variables, tokens)[0].astype(jnp.float32).mean()
+
+    def trained(variables: Any, gradient: Any) -> Any:
+        return jax.tree.map(lambda w, g: w - 1e-3 * g, variables, gradient)
+
     @jax.jit
-    def trained(variables: Any, tokens: jax.Array) -> Any:
-        def loss(variables: Any) -> jax.Array:
-            return model.apply(variables, tokens)[0].astype(jnp.float32).mean()
+    def plain(variables: Any) -> Any:
+        return trained(variables, jax.grad(loss)(variables))
 
-        return jax.tree.map(lambda w, g: w - 1e-3 * g, variables, jax.grad(loss)(variables))
+    def results(capture: Capture) -> Callable[[Any], Any]:
+        def step(variables: Any) -> Any:
+            gradient, taken = jax.grad(capture.collect(loss), has_aux=True)(variables)
+            return trained(variables, gradient), taken
 
-    return lambda: jax.block_until_ready(trained(variables, tokens)), model
+        return jax.jit(step)
+
+    return Training(variables=variables, model=model, plain=plain, results=results)
 
 
-def measured(
-    step: Callable[[], None], model: gemma_fast.Module, folder: Path, rounds: int
-) -> dict[str, Any]:
+def measured(trained: Training, folder: Path, rounds: int) -> dict[str, Any]:
     """Of each way the median time of a step, its ratio to the plain one with 95 %, what was lost.
 
     All captures stay open, so that each way is compiled once; all but one are paused at a time.
@@ -101,14 +121,17 @@ def measured(
     times: dict[str, list[float]] = {name: [] for name in WAYS}
     with ExitStack() as opened:
         captures = {
-            name: opened.enter_context(capturing_flax(model, folder / str(place), **choices))
+            name: opened.enter_context(
+                capturing_flax(trained.model, folder / str(place), **choices)
+            )
             for place, (name, choices) in enumerate(WAYS.items())
             if choices
         }
+        results = trained.results(captures[RESULTS])
         for number in range(rounds + 1):
             turned = number % len(WAYS)
             for name in list(WAYS)[turned:] + list(WAYS)[:turned]:
-                elapsed = block(step, captures, name, number * BLOCK)
+                elapsed = block(trained, results, captures, name, number * BLOCK)
                 if number:  # the first compiles
                     times[name].append(elapsed)
     found = {name: ratio(times[name], times["plain"]) for name in WAYS}
@@ -120,17 +143,28 @@ def measured(
     return found
 
 
-def block(step: Callable[[], None], captures: dict[str, Capture], name: str, first: int) -> float:
+def block(
+    trained: Training,
+    results: Callable[[Any], Any],
+    captures: dict[str, Capture],
+    name: str,
+    first: int,
+) -> float:
     """Milliseconds of a step, over 20 of them."""
     with ExitStack() as paused:
         for other, capture in captures.items():
-            if other != name:
+            if other != name or name == RESULTS:
                 paused.enter_context(capture.paused())
         begun = time.perf_counter()
         for number in range(first, first + BLOCK):
-            said = captures[name].step(number) if name.endswith("said") else nullcontext()
-            with said:
-                step()
+            if name == RESULTS and number == first:
+                done, taken = results(trained.variables)
+                captures[name].save(taken, step=number)
+            else:
+                said = captures[name].step(number) if name.endswith("said") else nullcontext()
+                with said:
+                    done = trained.plain(trained.variables)
+            jax.block_until_ready(done)
         return (time.perf_counter() - begun) / BLOCK * 1e3
 
 

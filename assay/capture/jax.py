@@ -173,25 +173,24 @@ class Capture:
 
     def save(self, taken_calls: Collected, *, step: int) -> None:
         """Put what a collected function returned into the store, as one step."""
-        recording = self._recording
         for one in calls(taken_calls):
-            site = one.call.site
-            if not recording.wants(step=step, layer=one.layer, site=site):
+            site, kept = one.told.call.site, one.told.kept
+            if not self._recording.wants(step=step, layer=one.layer, site=site):
                 continue
             number = self._saved.get((step, one.layer, site), 0)
             self._saved[step, one.layer, site] = number + 1
-            key = recording.key(step=step, layer=one.layer, site=site, call=number)
-            if recording.turned_away(key, one.nbytes):
+            key = self._recording.key(step=step, layer=one.layer, site=site, call=number)
+            if self._recording.turned_away(key, one.nbytes):
                 continue
-            recording.put(
+            self._recording.put(
                 taken(
                     key,
-                    one.call,
-                    one.kept,
+                    one.told.call,
+                    kept,
                     device=self._device,
                     phase=self._phase,
                     nbytes=one.nbytes,
-                    load=lambda one=one: loaded(one.kept, one.load()),
+                    load=functools.partial(loaded, kept, one.taken()),
                 )
             )
 

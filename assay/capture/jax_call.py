@@ -32,5 +32,6 @@ class Kept:
         return {name: entry for name, entry in self.entries if entry.why is None}
 
 
+STATISTICS = "*statistics"  # what the vector of all statistics is called among arrays
 # Along which axis a cache grows, by the name of its tensor.
 GROWING = {"k": 2, "v": 2, "cache.k": 1, "cache.v": 1}

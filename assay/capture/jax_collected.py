@@ -5,16 +5,14 @@ Arrays of a call in a loop are stacked by it, one more leading axis for each loo
 
 import itertools
 import math
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import numpy as np
 
 from assay.capture import jax_tap, jax_trace
-from assay.capture.jax_call import AttentionCall, Kept
+from assay.capture.jax_call import STATISTICS, AttentionCall, Kept
 from assay.capture.jax_frame import Group, Place
 from assay.errors import BadInput
 from assay.workloads.selection import Options
@@ -114,70 +112,52 @@ class Collecting:
 class One:
     """One call of a Collected."""
 
-    call: AttentionCall
-    kept: Kept
+    told: Told
     layer: int
-    iterations: tuple[int, ...]
     nbytes: int
-    load: Callable[[], dict[str, Any]]  # its arrays, on the host
+    place: tuple[int, ...]  # in the stacked arrays
+    stacked: dict[str, Any]
+
+    def taken(self) -> dict[str, Any]:
+        """Its arrays, on their way to the host: the rest of what is stacked can be let go."""
+        found = {name: array[self.place] for name, array in self.stacked.items()}
+        for array in found.values():
+            if hasattr(array, "copy_to_host_async"):
+                array.copy_to_host_async()
+        return found
 
 
 def calls(collected: Collected) -> Iterator[One]:
-    """The calls one by one; their arrays begin their way to the host and are waited for later."""
+    """The calls one by one: of each site the outermost loop first."""
     for told, arrays in zip(collected.told, collected.arrays, strict=True):
-        stacked = _Stacked(told, arrays)
+        _check(told, arrays)
         lengths = [length for length, _ in told.loops]
-        nbytes = stacked.nbytes // max(1, math.prod(lengths))
+        nbytes = sum(array.size * array.dtype.itemsize for array in arrays.values())
         for place in itertools.product(*map(range, lengths)):
-            layer, iterations = 0, []
+            layer = 0
             for index, (length, layers) in zip(place, told.loops, strict=True):
-                if layers:
-                    layer = layer * length + index
-                else:
-                    iterations.append(index)
+                layer = layer * length + index if layers else layer
             yield One(
-                call=told.call,
-                kept=told.kept,
+                told=told,
                 layer=told.first_layer + layer,
-                iterations=tuple(iterations),
-                nbytes=nbytes,
-                load=lambda place=place, stacked=stacked: stacked.at(place),
+                nbytes=nbytes // max(1, math.prod(lengths)),
+                place=place,
+                stacked=arrays,
             )
 
 
-class _Stacked:
-    """The arrays of one site, copied to the host once for all its layers."""
-
-    def __init__(self, told: Told, arrays: dict[str, Any]) -> None:
-        self._told = told
-        self._arrays: Any = arrays
-        self._lock = threading.Lock()
-        self._here = False
-        leaves = jax.tree.leaves(arrays)
-        self.nbytes = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
-        for name, entry in told.kept.stored.items():
-            if name in arrays and hasattr(arrays[name], "shape"):
-                self._check(name, arrays[name], entry.shape)
-        for leaf in leaves:
-            if hasattr(leaf, "copy_to_host_async"):
-                leaf.copy_to_host_async()
-
-    def at(self, place: tuple[int, ...]) -> dict[str, Any]:
-        with self._lock:
-            if not self._here:
-                self._arrays = jax.tree.map(np.asarray, self._arrays)
-                self._here = True
-        return jax.tree.map(lambda leaf: leaf[place], self._arrays)
-
-    def _check(self, name: str, array: Any, shape: tuple[int, ...]) -> None:
-        wanted = (*(length for length, _ in self._told.loops), *shape)
-        if tuple(array.shape) != wanted:
+def _check(told: Told, arrays: dict[str, Any]) -> None:
+    """Refuse arrays that are no longer what was taken, or not all here."""
+    lengths = tuple(length for length, _ in told.loops)
+    for name, array in arrays.items():
+        shape = (array.shape[-1],) if name == STATISTICS else told.kept.stored[name].shape
+        if tuple(array.shape) != (*lengths, *shape):
             raise BadInput(
-                f"{name} of {self._told.call.site} has shape {tuple(array.shape)}, it was taken as "
-                f"{wanted}; save what the collected function returned, outside of vmap"
+                f"{name} of {told.call.site} has shape {tuple(array.shape)}, it was taken as "
+                f"{(*lengths, *shape)}; save what the collected function returned, outside of vmap"
             )
         if not getattr(array, "is_fully_addressable", True):
             raise BadInput(
-                f"{name} of {self._told.call.site} lies on devices of several processes; return it "
+                f"{name} of {told.call.site} lies on devices of several processes; return it "
                 "replicated, or save its shards by themselves"
             )

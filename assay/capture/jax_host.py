@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from assay.capture import jax_statistics
-from assay.capture.jax_call import GROWING, AttentionCall, Kept
+from assay.capture.jax_call import GROWING, STATISTICS, AttentionCall, Kept
 from assay.workloads.manifest import Key, Phase
 from assay.workloads.taken import Loaded, Taken
-from assay.workloads.tensor import Tensor, tensor_of
+from assay.workloads.tensor import tensor_of
 from assay.workloads.writer import Recording
 
 MOST_LAYERS = 1024  # beyond it a layer is not asked for by itself
@@ -76,7 +76,7 @@ class Post:
             self._this_run = self._new_ticket(step, -1)
 
     def record(self, call: AttentionCall, kept: Kept, key: Any, arrays: Mapping[str, Any]) -> None:
-        """One call arrives: copied here, written later."""
+        """One call arrives: kept here, written later."""
         try:
             ticket, layer, shard, *iterations = (int(n) for n in np.asarray(key))
             with self._lock:
@@ -162,7 +162,7 @@ class Post:
         nbytes = sum(_nbytes(one) for one in arrays.values())
         if recording.turned_away(key, nbytes):
             return
-        copied = {name: _copied(one) for name, one in arrays.items()}
+        held = {name: _held(one) for name, one in arrays.items()}
         recording.put(
             taken(
                 key,
@@ -171,7 +171,7 @@ class Post:
                 device=self._device,
                 phase=self._phase,
                 nbytes=nbytes,
-                load=lambda: loaded(kept, copied),
+                load=lambda: loaded(kept, held),
             )
         )
 
@@ -203,16 +203,11 @@ def taken(
 
 
 def loaded(kept: Kept, arrays: Mapping[str, Any]) -> Loaded:
-    """Arrays of the host as tensors, or as the statistics that they carry."""
-    tensors: dict[str, Tensor] = {}
-    stats = {}
-    for name, entry in kept.stored.items():
-        one = arrays.get(name)
-        if isinstance(one, Mapping):
-            stats[name] = jax_statistics.told(entry.shape, one)
-        elif one is not None:
-            tensors[name] = tensor_of(one)
-    return Loaded(tensors=tensors, stats=stats)
+    """Arrays of the host as tensors, or the statistics that are in them."""
+    if STATISTICS in arrays:
+        vector = np.asarray(arrays[STATISTICS])
+        return Loaded(stats=jax_statistics.unpacked(kept.stored, vector))
+    return Loaded(tensors={name: tensor_of(np.asarray(one)) for name, one in arrays.items()})
 
 
 def _site(site: str, shard: int) -> str:
@@ -221,13 +216,10 @@ def _site(site: str, shard: int) -> str:
 
 
 def _nbytes(one: Any) -> int:
-    if isinstance(one, Mapping):
-        return sum(_nbytes(inner) for inner in one.values())
     return int(one.size) * one.dtype.itemsize
 
 
-def _copied(one: Any) -> Any:
-    """The buffers of a callback are the runtime's: they may be used again once it returns."""
-    if isinstance(one, Mapping):
-        return {name: _copied(inner) for name, inner in one.items()}
-    return np.array(one, copy=True, order="C")
+def _held(one: Any) -> Any:
+    """An array that stays as it is. JAX's own do; NumPy's may be a window on the runtime's memory,
+    which is used again once the callback returns."""
+    return np.array(one, copy=True, order="C") if isinstance(one, np.ndarray) else one

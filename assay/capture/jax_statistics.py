@@ -1,6 +1,7 @@
-"""Statistics of tensors, computed where they lie: a few numbers leave the device, no tensor does.
+"""Statistics of tensors, computed where they lie: a short vector leaves the device, no tensor does.
 
-The same quantities as assay.workloads.statistics, but summed in float32.
+The same quantities as assay.workloads.statistics, but summed in float32. All tensors of a call
+share one vector, since each array that goes to the host costs as much as a small kernel.
 """
 
 import math
@@ -10,15 +11,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.workloads.manifest import Statistics
+from assay.workloads.manifest import Statistics, TensorEntry
 from assay.workloads.statistics import OUTLIERS
 from assay.workloads.tensor import FLOATS
 
 _HEADS_AXIS = {"q": 1, "k": 1, "v": 1, "out": 1, "cache.k": 2, "cache.v": 2}
+_COUNTS, _MOMENTS = 2, 4  # finite ones and zeros; least, greatest, mean, standard deviation
 
 
-def measured(name: str, x: jax.Array) -> dict[str, jax.Array]:
-    """Of one tensor: counts int32 [2], moments float32 [4], and its largest channels."""
+def packed(tensors: Mapping[str, jax.Array]) -> jax.Array:
+    """The statistics of all tensors as int32 [n]; floats are there with their bits."""
+    parts = [_measured(name, tensors[name]) for name in tensors]
+    return jnp.concatenate(parts) if parts else jnp.zeros(0, jnp.int32)
+
+
+def unpacked(entries: Mapping[str, TensorEntry], vector: np.ndarray) -> dict[str, Statistics]:
+    """What `packed` put together, of tensors with these dtypes and shapes in this order."""
+    found, start = {}, 0
+    for name, entry in entries.items():
+        channels = _channels(name, entry.dtype, entry.shape)
+        end = start + _COUNTS + _MOMENTS + channels
+        found[name] = _told(math.prod(entry.shape), vector[start:end])
+        start = end
+    return found
+
+
+def _measured(name: str, x: jax.Array) -> jax.Array:
     values = x.astype(jnp.float32)
     finite = jnp.isfinite(values)
     count = finite.sum()
@@ -31,24 +49,41 @@ def measured(name: str, x: jax.Array) -> dict[str, jax.Array]:
         mean,
         jnp.sqrt(jnp.square(spread).sum() / jnp.maximum(count, 1)),
     ]
-    found = {
-        "counts": jnp.stack([count, (finite & (values == 0)).sum()]).astype(jnp.int32),
-        "moments": jnp.stack(moments),
-    }
-    if x.ndim >= 2 and x.size and x.dtype.name in FLOATS:
-        sizes, channels = jax.lax.top_k(*_channels(name, jnp.abs(known)))
-        found |= {"sizes": sizes, "channels": channels.astype(jnp.int32)}
-    return found
+    floats = jnp.stack(moments)
+    if _channels(name, x.dtype.name, x.shape):
+        floats = jnp.concatenate([floats, _largest(name, jnp.abs(known))])
+    counts = jnp.stack([count, (finite & (values == 0)).sum()]).astype(jnp.int32)
+    return jnp.concatenate([counts, jax.lax.bitcast_convert_type(floats, jnp.int32)])
 
 
-def told(shape: tuple[int, ...], found: Mapping[str, np.ndarray]) -> Statistics:
-    """The statistics that `measured` put into arrays."""
-    size = math.prod(shape)
-    count, zeros = (int(n) for n in found["counts"])
-    low, high, mean, std = (float(n) for n in found["moments"])
+def _largest(name: str, sizes: jax.Array) -> jax.Array:
+    """The largest size in each channel."""
+    heads = _heads_axis(name, sizes.shape)
+    if heads is not None:
+        sizes = jnp.moveaxis(sizes, heads, -2)
+        sizes = sizes.reshape(*sizes.shape[:-2], -1)
+    return sizes.reshape(-1, sizes.shape[-1]).max(axis=0)
+
+
+def _channels(name: str, dtype: str, shape: tuple[int, ...]) -> int:
+    """How many channels a tensor has whose sizes are told; none where it is no tensor of floats."""
+    if len(shape) < 2 or dtype not in FLOATS or not math.prod(shape):
+        return 0
+    heads = _heads_axis(name, shape)
+    return shape[-1] * (shape[heads] if heads is not None else 1)
+
+
+def _heads_axis(name: str, shape: tuple[int, ...]) -> int | None:
+    return _HEADS_AXIS.get(name) if len(shape) == 4 else None
+
+
+def _told(size: int, part: np.ndarray) -> Statistics:
+    count, zeros = (int(n) for n in part[:_COUNTS])
+    floats = part[_COUNTS:].view(np.float32)
+    low, high, mean, std = (float(n) for n in floats[:_MOMENTS])
+    sizes = floats[_MOMENTS:]
     known = count > 0
-    channels = [int(n) for n in found.get("channels", ())]
-    sizes = [float(n) for n in found.get("sizes", ())]
+    order = np.argsort(-sizes, kind="stable")[:OUTLIERS]
     return Statistics(
         count=size,
         nonfinite=size - count,
@@ -58,15 +93,5 @@ def told(shape: tuple[int, ...], found: Mapping[str, np.ndarray]) -> Statistics:
         mean=mean if known else None,
         std=std if known else None,
         absmax=max(abs(low), abs(high)) if known else None,
-        outliers=list(zip(channels, sizes, strict=True)) if known else [],
+        outliers=[(int(n), float(sizes[n])) for n in order] if known else [],
     )
-
-
-def _channels(name: str, sizes: jax.Array) -> tuple[jax.Array, int]:
-    """The largest size in each channel, and how many of the channels are named."""
-    heads = _HEADS_AXIS.get(name) if sizes.ndim == 4 else None
-    if heads is not None:
-        sizes = jnp.moveaxis(sizes, heads, -2)
-        sizes = sizes.reshape(*sizes.shape[:-2], -1)
-    largest = sizes.reshape(-1, sizes.shape[-1]).max(axis=0)
-    return largest, min(OUTLIERS, largest.size)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from assay.capture import jax_statistics
-from assay.capture.jax_call import AttentionCall, Kept
+from assay.capture.jax_call import STATISTICS, AttentionCall, Kept
 from assay.workloads import cuts
 from assay.workloads.manifest import TensorEntry
 from assay.workloads.selection import Options
@@ -50,7 +50,7 @@ def kept(
     if options.mode == "full":
         arrays = done.tensors
     elif options.mode == "stats":
-        arrays = {name: jax_statistics.measured(name, x) for name, x in done.tensors.items()}
+        arrays = {STATISTICS: jax_statistics.packed(done.tensors)}
     told = Kept(entries=tuple(entries.items()), cut=tuple(done.cut.items()))
     return told, {name: jax.lax.stop_gradient(array) for name, array in arrays.items()}
 

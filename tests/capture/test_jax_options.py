@@ -24,6 +24,7 @@ from jax_models import (
 
 from assay.capture import jax_statistics
 from assay.workloads import statistics
+from assay.workloads.manifest import TensorEntry
 from assay.workloads.tensor import tensor_of
 
 
@@ -69,13 +70,15 @@ def test_statistics_are_those_of_the_host(dtype):
     x = jnp.asarray(drawn).at[0, 0, 0].set(0).astype(dtype)
     if dtype in ("float32", "bfloat16"):
         x = x.at[0, 1, 2].set(jnp.nan).at[1, 0, 0, 0].set(jnp.inf)
-    found = jax_statistics.told(x.shape, jax.tree.map(np.asarray, jax_statistics.measured("q", x)))
-    assert_alike(found, statistics.statistics(tensor_of(np.asarray(x)), heads_axis=1))
+    found = unpacked(k=x, q=x)
+    wanted = statistics.statistics(tensor_of(np.asarray(x)), heads_axis=1)
+    assert_alike(found["k"], wanted)
+    assert_alike(found["q"], wanted)
 
 
 def test_statistics_of_nothing_finite_are_none():
     x = jnp.full((2, 2), jnp.nan)
-    found = jax_statistics.told(x.shape, jax.tree.map(np.asarray, jax_statistics.measured("x", x)))
+    found = unpacked(x=x)["x"]
     assert (found.count, found.nonfinite, found.mean, found.outliers) == (4, 4, None, [])
 
 
@@ -116,7 +119,7 @@ def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, mon
     """XLA would end the step with an error of its own where a callback raises."""
     from assay.capture import jax_host
 
-    real = jax_host._copied
+    real = jax_host._held
 
     def failing(one):
         if failing.times:
@@ -125,7 +128,7 @@ def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, mon
         return real(one)
 
     failing.times = 1
-    monkeypatch.setattr(jax_host, "_copied", failing)
+    monkeypatch.setattr(jax_host, "_held", failing)
     taken = run(tmp_path, times=2)
     assert keys(tmp_path) == [(1, 0, 0)]
     ((reason, count),) = taken.report().dropped.items()
@@ -155,6 +158,11 @@ def test_what_arrives_after_the_end_is_left(tmp_path):
     jax.effects_barrier()
     assert np.isfinite(out).all() and keys(tmp_path) == [(0, 0, 0)]
     assert taken.report().records == 1
+
+
+def unpacked(**tensors):
+    entries = {n: TensorEntry(dtype=x.dtype.name, shape=x.shape) for n, x in tensors.items()}
+    return jax_statistics.unpacked(entries, np.asarray(jax_statistics.packed(tensors)))
 
 
 def assert_alike(found, wanted):
