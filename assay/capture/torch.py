@@ -103,6 +103,7 @@ class TorchCapture:
 
     def _open(self) -> None:
         undo = self._undo.callback
+        undo(self._taking.close)
         torch_compiled.listen(self._taking.model, self._taking)
         undo(torch_compiled.stop, self._taking.model)
         for module, places in (

@@ -17,53 +17,57 @@ from assay.workloads.manifest import Statistics
 from assay.workloads.tensor import STORED_AS
 from assay.workloads.tensor import Tensor as Stored
 
+Finish = Callable[[Tensor], Statistics]
+
 
 class Copies:
     """Tensors on their way, by name."""
 
     def __init__(self) -> None:
-        self._held: dict[str, Tensor] = {}
-        self._summed: dict[str, Callable[[Tensor], Statistics | None]] = {}
-        self._arrived: list[torch.cuda.Event] = []
         self.nbytes = 0
+        self._held: dict[str, Tensor] = {}
+        self._summaries: dict[str, tuple[Tensor, Finish]] = {}
+        self._statistics: dict[str, Callable[[], Statistics]] = {}
+        self._arrived: list[torch.cuda.Event] = []
 
     def take(self, name: str, tensor: Tensor) -> None:
         """Copy a tensor as it is now."""
-        self._hold(name, tensor.detach().clone(memory_format=torch.contiguous_format))
+        self._held[name] = tensor.detach().clone(memory_format=torch.contiguous_format)
+        self.nbytes += tensor.numel() * tensor.element_size()
 
-    def take_summary(
-        self, name: str, summary: Tensor, finish: Callable[[Tensor], Statistics | None]
-    ) -> None:
+    def take_summary(self, name: str, summary: Tensor, finish: Finish) -> None:
         """Hold a few numbers; `finish` makes statistics of them on the host."""
-        self._summed[name] = finish
-        self._hold(name, summary)
+        self._summaries[name] = summary, finish
+        self.nbytes += summary.numel() * summary.element_size()
+
+    def take_statistics(self, name: str, ask: Callable[[], Statistics]) -> None:
+        """Statistics that are copied elsewhere; `ask` waits for them."""
+        self._statistics[name] = ask
 
     def send(self) -> None:
         """Begin to copy all that lies on GPUs."""
-        devices = {tensor.device for tensor in self._held.values() if tensor.is_cuda}
-        for device in devices:
+        for device in {tensor.device for tensor in self._held.values() if tensor.is_cuda}:
             names = [name for name, tensor in self._held.items() if tensor.device == device]
             hosts = self._sent(device, [self._held[name] for name in names])
             self._held.update(zip(names, hosts, strict=True))
+        for name, (summary, finish) in self._summaries.items():
+            if summary.is_cuda:
+                self._summaries[name] = self._sent(summary.device, [summary])[0], finish
 
     def load(self) -> taken.Loaded:
         """What was held, on the host; waits for it. Runs in the writer's thread."""
         for event in self._arrived:
             event.synchronize()
-        tensors = {
-            name: stored(tensor) for name, tensor in self._held.items() if name not in self._summed
-        }
-        stats = {name: finish(self._held[name]) for name, finish in self._summed.items()}
-        known = {name: found for name, found in stats.items() if found is not None}
-        return taken.Loaded(tensors=tensors, stats=known)
+        tensors = {name: stored(tensor) for name, tensor in self._held.items()}
+        stats = {name: finish(summary) for name, (summary, finish) in self._summaries.items()}
+        stats |= {name: ask() for name, ask in self._statistics.items()}
+        return taken.Loaded(tensors=tensors, stats=stats)
 
     def release(self) -> None:
         """Give the memory back."""
         self._held.clear()
-
-    def _hold(self, name: str, tensor: Tensor) -> None:
-        self._held[name] = tensor
-        self.nbytes += tensor.numel() * tensor.element_size()
+        self._summaries.clear()
+        self._statistics.clear()
 
     def _sent(self, device: torch.device, tensors: Sequence[Tensor]) -> list[Tensor]:
         stream = _copying_stream(device)
@@ -88,7 +92,12 @@ def _copying_stream(device: torch.device) -> torch.cuda.Stream:
 
 def dtype_name(tensor: Tensor) -> str:
     """As the store calls it."""
-    return str(tensor.dtype).removeprefix("torch.")
+    return _name(tensor.dtype)
+
+
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def storable(tensor: Tensor) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from assay.capture import torch_call, torch_statistics
+from assay.capture import torch_call
 from assay.capture.torch_call import Scalars, Tensors
 from assay.capture.torch_copies import Copies, dtype_name, storable
+from assay.capture.torch_summing import Summing
 from assay.workloads.cuts import cut
 from assay.workloads.manifest import Key, Phase, TensorEntry
 from assay.workloads.selection import Options
@@ -28,12 +29,13 @@ _NOT_SUMMED = "statistics are of floating-point activations"
 class Draft:
     """Begins with a key and ends as a Taken."""
 
-    def __init__(self, key: Key, options: Options) -> None:
+    def __init__(self, key: Key, options: Options, summing: Summing) -> None:
         self.key = key
         self.called = False  # whether q, k and v are there
         self.cached = False
         self.past: int | None = None  # positions in the cache before the call
         self._options = options
+        self._summing = summing
         self._copies = Copies()
         self._entries: dict[str, TensorEntry] = {}
         self._scalars: dict[str, Any] = {}
@@ -116,6 +118,10 @@ class Draft:
         self, tensors: Tensors, *, causal: bool, alignment: str, only: str | None = None
     ) -> str:
         """Add what the options leave of them; how queries and keys are aligned then."""
+        if not self._options.cuts:
+            for name in tensors if only is None else (only,):
+                self._add(name, tensors[name])
+            return alignment
         found = cut(tensors, self._options, causal=causal, alignment=alignment, layouts=_LAYOUTS)
         self._cut |= found.cut
         for name, tensor in tensors.items():
@@ -144,7 +150,7 @@ class Draft:
         if mode == "full":
             self._copies.take(name, tensor)
         elif mode == "stats" and summed and tensor.numel():
-            self._copies.take_summary(name, *torch_statistics.begun(tensor))
+            self._summing.sum_up(name, tensor, self._copies)
 
 
 def in_four_axes(tensors: Tensors) -> Tensors:

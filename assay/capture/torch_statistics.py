@@ -5,34 +5,29 @@ finite numbers, not finite ones, zeros, least, largest, mean, sum of squared dis
 writer's thread joins the rows.
 """
 
-from collections.abc import Callable
-from functools import cache
+import math
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from assay.capture.torch_copies import Finish
 from assay.workloads.manifest import Statistics
 from assay.workloads.statistics import OUTLIERS
 
-Finish = Callable[[Tensor], Statistics | None]
-PART = 7  # numbers of a part
-
 
 def begun(tensor: Tensor) -> tuple[Tensor, Finish]:
-    """A summary in the making on the tensor's device, and what to do with it on the host.
+    """A summary in the making by torch's own functions, and what to do with it on the host.
 
     `tensor` is floating and not empty: [B, H, S, D], or [..., channels].
     """
     whole = as_BHSD(tensor.detach())
     channels = whole.shape[1] * whole.shape[3]
-    if whole.is_cuda and _triton() and whole.dtype != torch.float64:
-        from assay.capture import torch_statistics_triton
+    return _summary(whole), lambda summary: _finished(summary.numpy(), channels)
 
-        return torch_statistics_triton.begun(whole)
-    return _summary(whole), lambda summary: joined(
-        summary[:channels].numpy()[None], summary[channels:].numpy()[None]
-    )
+
+def _finished(summary: np.ndarray, channels: int) -> Statistics:
+    return joined(summary[None, :channels], summary[None, None, channels:])[0]
 
 
 def as_BHSD(tensor: Tensor) -> Tensor:
@@ -44,38 +39,64 @@ def as_BHSD(tensor: Tensor) -> Tensor:
     return tensor.flatten(1, -2).unsqueeze(1)
 
 
-def joined(sizes: np.ndarray, parts: np.ndarray) -> Statistics:
-    """Statistics of `sizes` [rows, channels] and `parts` [rows, PART]."""
-    parts = parts.astype(np.float64)
-    counts, means, squares = parts[:, 0], parts[:, 5], parts[:, 6]
-    count, nonfinite = int(counts.sum()), int(parts[:, 1].sum())
-    if not count:
-        return _nothing_finite(nonfinite)
-    mean = float((counts * means).sum() / count)
+def joined(sizes: np.ndarray, parts: np.ndarray) -> list[Statistics]:
+    """Statistics of several tensors: `sizes` [tensors, channels], `parts` [tensors, rows, 7].
+
+    All at once, since whatever Python does here the model's thread waits for.
+    """
+    numbers = np.moveaxis(parts, -1, 0).astype(np.float64)  # [7, tensors, rows]
+    counts, means = numbers[0], numbers[5]
+    totals = numbers[:3].sum(axis=2).astype(np.int64)
+    count = totals[0].clip(min=1)
+    mean = (counts * means).sum(axis=1) / count
     # Parts joined as workloads.statistics joins blocks.
-    spread = float((squares + counts * (means - mean) ** 2).sum() / count)
-    low, high = float(parts[:, 3].min()), float(parts[:, 4].max())
+    squares = (numbers[6] + counts * (means - mean[:, None]) ** 2).sum(axis=1)
+    std = np.sqrt(squares.clip(min=0) / count)
+    columns = (
+        *totals.tolist(),
+        numbers[3].min(axis=1).tolist(),
+        numbers[4].max(axis=1).tolist(),
+        mean.tolist(),
+        std.tolist(),
+        _outliers(sizes),
+    )
+    return [_statistics(*row) for row in zip(*columns, strict=True)]
+
+
+def _statistics(
+    count: int,
+    nonfinite: int,
+    zeros: int,
+    low: float,
+    high: float,
+    mean: float,
+    std: float,
+    outliers: list[tuple[int, float]],
+) -> Statistics:
+    known = count > 0
     return Statistics(
         count=count + nonfinite,
         nonfinite=nonfinite,
-        zeros=int(parts[:, 2].sum()),
-        minimum=low,
-        maximum=high,
-        mean=mean if np.isfinite(mean) else None,
-        std=float(np.sqrt(max(spread, 0.0))) if np.isfinite(spread) else None,
-        absmax=max(abs(low), abs(high)),
-        outliers=_outliers(sizes.max(axis=0)),
+        zeros=zeros,
+        minimum=low if known else None,
+        maximum=high if known else None,
+        mean=mean if known and math.isfinite(mean) else None,
+        std=std if known and math.isfinite(std) else None,
+        absmax=max(abs(low), abs(high)) if known else None,
+        outliers=outliers if known else [],
     )
 
 
-def _outliers(sizes: np.ndarray) -> list[tuple[int, float]]:
-    order = np.argsort(-sizes, kind="stable")[:OUTLIERS]
-    return [(int(channel), float(sizes[channel])) for channel in order]
-
-
-def _nothing_finite(nonfinite: int) -> Statistics:
-    unknown = dict.fromkeys(("minimum", "maximum", "mean", "std", "absmax"))
-    return Statistics(count=nonfinite, nonfinite=nonfinite, zeros=0, **unknown)
+def _outliers(sizes: np.ndarray) -> list[list[tuple[int, float]]]:
+    """Of each row the largest, largest first; of equal ones those of the first channels."""
+    few = min(OUTLIERS, sizes.shape[1])
+    least = np.partition(sizes, -few, axis=1)[:, -few]
+    found = []
+    for row, bound in zip(sizes, least, strict=True):
+        among = np.flatnonzero(row >= bound)
+        chosen = among[np.argsort(-row[among], kind="stable")[:few]]
+        found.append(list(zip(chosen.tolist(), row[chosen].tolist(), strict=True)))
+    return found
 
 
 def _summary(whole: Tensor) -> Tensor:
@@ -110,12 +131,3 @@ def _summary_of_finite(wide: Tensor, low: Tensor, high: Tensor) -> Tensor:
     part = [wide.numel(), 0, zeros, low, high, mean, float(spread) * wide.numel()]
     sizes = wide.abs().amax(dim=(0, 2)).flatten()
     return torch.cat([sizes.double(), torch.tensor(part, dtype=torch.float64)])
-
-
-@cache
-def _triton() -> bool:
-    try:
-        import triton  # noqa: F401
-    except ImportError:
-        return False
-    return True

@@ -16,6 +16,7 @@ from assay.capture.torch_call import Scalars, Tensors
 from assay.capture.torch_copies import is_real
 from assay.capture.torch_draft import Draft
 from assay.capture.torch_sites import Site, Sites
+from assay.capture.torch_summing import Summing
 from assay.workloads.writer import Recording
 
 _LIKE_K = "it is the first {} positions of {}"
@@ -29,6 +30,7 @@ class Taking:
         self.model = model
         self.asking = 0  # calls through transformers' table that are running
         self._recording = recording
+        self._summing = Summing()
         self._step = -1
         self._counts_steps = True
         self._depth = 0
@@ -65,7 +67,13 @@ class Taking:
         if not self._depth:
             self._training, self.asking = None, 0
             self._open.clear()
+            self._summing.send()
         return not self._depth
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self._open.clear()
+        self._summing.send()
 
     def needs_mode(self) -> bool:
         """Whether something wanted in this step is seen by the function mode alone."""
@@ -194,13 +202,15 @@ class Taking:
         nbytes = sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
         if self._recording.turned_away(key, nbytes if full else 0):
             return None
-        return Draft(key, self._recording.options)
+        return Draft(key, self._recording.options, self._summing)
 
     def _put(self, draft: Draft, site: Site | None) -> None:
         training = self._training
         if training is None:  # a part of the model was called by itself
             training = torch.is_grad_enabled() and bool(site and site.module.training)
         self._recording.put(draft.taken(training=training))
+        if not self._depth:
+            self._summing.send()
 
 
 def recomputing() -> bool:

@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn import functional
 
 import assay
-from assay.capture import torch_statistics_triton
 from assay.workloads.store import Store
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
@@ -74,15 +73,18 @@ def test_replay_is_exact(tmp_path, dtype):
         assert record.device == "cuda:0" and torch.equal(again, out), record.name
 
 
-@pytest.mark.parametrize("name", cases())
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
-def test_statistics(name, dtype):
-    tensor = cases()[name].to("cuda", dtype)
-    summary, finish = torch_statistics_triton.begun(tensor)
-    again, _ = torch_statistics_triton.begun(tensor)
-    agree(finish(summary.cpu()), tensor.cpu())
-    used = slice(0, torch_statistics_triton.CHANNELS)
-    assert torch.equal(summary[..., used], again[..., used])
+def test_statistics(dtype):
+    from assay.capture.torch_summaries import Summaries
+
+    tensors = [tensor.to("cuda", dtype) for tensor in cases().values()] * 2
+    summaries = Summaries(tensors[0].device)
+    numbers = [summaries.add(tensor) for tensor in tensors]
+    summaries.send()
+    for number, tensor in zip(numbers, tensors, strict=True):
+        agree(summaries.statistics(number), tensor.cpu())
+    once, again = numbers[: len(cases())], numbers[len(cases()) :]
+    assert [summaries.statistics(n) for n in once] == [summaries.statistics(n) for n in again]
 
 
 def test_checkpointing_in_threads_of_the_backward_pass(tmp_path):
