@@ -206,7 +206,7 @@ class Capture:
                 yield frame
             finally:
                 here.frames.remove(frame)
-                frame.sink.end()
+            frame.sink.end()
 
     @contextmanager
     def _watching(self) -> Iterator[None]:

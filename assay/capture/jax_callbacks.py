@@ -15,6 +15,7 @@ from jax.experimental import io_callback
 
 from assay.capture import jax_tap, jax_trace
 from assay.capture.jax_call import AttentionCall
+from assay.capture.jax_collected import Collected, Collecting
 from assay.capture.jax_frame import Group, Place, here
 from assay.capture.jax_host import MOST_LAYERS, NO_STEP, NO_TICKET, THIS_RUN, Post
 from assay.errors import BadInput
@@ -32,34 +33,56 @@ class Calling:
         self._layers = layers  # of the frame; known in full once the program runs
         self._step = jnp.int32(NO_STEP) if step is None else jax.lax.stop_gradient(step)
         self._ticket, self._wanted = self._begun()
+        # Summaries are small: those of a run are gathered and sent together, as far as that goes.
+        self._gathered = Collecting(options) if options.mode != "full" else None
 
     def emit(self, call: AttentionCall, place: Place, tensors: dict[str, jax.Array]) -> None:
-        """Put a callback into the program."""
+        """Put a callback into the program, or gather the call for one."""
         self._post.sites.add(call.site)
+        if self._gathered and self._gathered.has_way_out:
+            self._gathered.emit(call, place, tensors)
+            return
         layer = jnp.int32(place.layer)
-        numbers = [self._ticket, layer, shard(), *place.iterations]
         jax_tap.tap(
             self._post.record,
             call,
             self._options,
             wanted=self._wanted[jnp.minimum(layer, MOST_LAYERS - 1)],
-            key=jnp.stack([jnp.int32(number) for number in numbers]),
+            key=_vector(self._ticket, layer, shard(), *place.iterations),
             tensors=tensors,
         )
 
-    def enter(self, group: Group | None) -> None:
-        """Callbacks leave any body by themselves."""
+    def enter(self, group: Group | None) -> Any:
+        """Callbacks leave any body by themselves, what is gathered is handed out of it."""
+        return self._gathered.enter(group) if self._gathered else None
 
-    def leave(self, before: None) -> tuple[()]:
-        return ()
+    def leave(self, before: Any) -> Any:
+        return self._gathered.leave(before) if self._gathered else ()
 
-    def give(self, handed: tuple[()]) -> None:
-        """Nothing is handed out."""
+    def give(self, handed: Any) -> None:
+        """Gathered calls, out of a body; sent at once where they cannot go further."""
+        if not self._gathered:
+            return
+        if self._gathered.has_way_out:
+            self._gathered.give(handed)
+        else:
+            self._send(handed)
 
     def end(self) -> None:
-        """Where nothing is compiled, the run is over once its callbacks are."""
+        """Send what was gathered. Where nothing is compiled, wait for all callbacks of the run."""
+        if self._gathered:
+            self._send(self._gathered.collected())
         if not jax_trace.tracing():
             jax.effects_barrier()
+
+    def _send(self, gathered: Collected) -> None:
+        if gathered.told:
+            jax_tap.send(
+                functools.partial(self._post.gathered, gathered.told),
+                wanted=self._wanted.any(),
+                key=_vector(self._ticket, shard()),
+                arrays=gathered.arrays,
+            )
 
     def _begun(self) -> tuple[jax.Array, jax.Array]:
         everything = jnp.ones(MOST_LAYERS, dtype=bool)
@@ -82,6 +105,10 @@ class Calling:
         # differentiating a scan takes a call out of it.
         turns = [jax.lax.stop_gradient(turn) for turn in here.turns]
         return io_callback(begin, given, jnp.int32(self._step), shard(), *turns)
+
+
+def _vector(*numbers: Any) -> jax.Array:
+    return jnp.stack([jnp.int32(number) for number in numbers])
 
 
 def shard() -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from assay.capture import jax_tap, jax_trace
-from assay.capture.jax_call import STATISTICS, AttentionCall, Kept
+from assay.capture.jax_call import SUMMARY, AttentionCall, Kept
 from assay.capture.jax_frame import Group, Place
 from assay.errors import BadInput
 from assay.workloads.selection import Options
@@ -63,7 +63,7 @@ class Collecting:
 
     def emit(self, call: AttentionCall, place: Place, tensors: dict[str, jax.Array]) -> None:
         """Keep one call."""
-        self._require_way_out(call)
+        self.require_way_out(call)
         kept, arrays = jax_tap.kept(call, tensors, self._options)
         loops = tuple((group.length or 0, layers) for group, layers in place.loops)
         self._told.append(Told(call=call, kept=kept, first_layer=place.first_layer, within=loops))
@@ -88,12 +88,17 @@ class Collecting:
     def give(self, handed: Collected) -> None:
         """Calls of a body, out of it again."""
         for told in handed.told:
-            self._require_way_out(told.call)
+            self.require_way_out(told.call)
         self._told += handed.told
         self._arrays += handed.arrays
 
-    def _require_way_out(self, call: AttentionCall) -> None:
-        if self._stuck or jax_trace.state() != self._state:
+    @property
+    def has_way_out(self) -> bool:
+        """Whether what is taken here and now can be handed on to where collecting began."""
+        return not self._stuck and jax_trace.state() == self._state
+
+    def require_way_out(self, call: AttentionCall) -> None:
+        if not self.has_way_out:
             within = self._stuck or f"a trace of its own ({', '.join(jax_trace.traces())})"
             raise BadInput(
                 f"{call.site} is called within {within}, out of which collect cannot bring its "
@@ -115,6 +120,7 @@ class One:
     told: Told
     layer: int
     nbytes: int
+    turns: tuple[int, ...]  # of loops that do not run over layers
     place: tuple[int, ...]  # in the stacked arrays
     stacked: dict[str, Any]
 
@@ -134,13 +140,17 @@ def calls(collected: Collected) -> Iterator[One]:
         lengths = [length for length, _ in told.loops]
         nbytes = sum(array.size * array.dtype.itemsize for array in arrays.values())
         for place in itertools.product(*map(range, lengths)):
-            layer = 0
+            layer, turns = 0, []
             for index, (length, layers) in zip(place, told.loops, strict=True):
-                layer = layer * length + index if layers else layer
+                if layers:
+                    layer = layer * length + index
+                else:
+                    turns.append(index)
             yield One(
                 told=told,
                 layer=told.first_layer + layer,
                 nbytes=nbytes // max(1, math.prod(lengths)),
+                turns=tuple(turns),
                 place=place,
                 stacked=arrays,
             )
@@ -150,7 +160,7 @@ def _check(told: Told, arrays: dict[str, Any]) -> None:
     """Refuse arrays that are no longer what was taken, or not all here."""
     lengths = tuple(length for length, _ in told.loops)
     for name, array in arrays.items():
-        shape = (array.shape[-1],) if name == STATISTICS else told.kept.stored[name].shape
+        shape = (array.shape[-1],) if name == SUMMARY else told.kept.stored[name].shape
         if tuple(array.shape) != (*lengths, *shape):
             raise BadInput(
                 f"{name} of {told.call.site} has shape {tuple(array.shape)}, it was taken as "

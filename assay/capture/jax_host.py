@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from assay.capture import jax_statistics
-from assay.capture.jax_call import GROWING, STATISTICS, AttentionCall, Kept
+from assay.capture.jax_call import GROWING, SUMMARY, AttentionCall, Kept
+from assay.capture.jax_collected import Collected, Told, calls
 from assay.workloads.manifest import Key, Phase
 from assay.workloads.taken import Loaded, Taken
 from assay.workloads.tensor import tensor_of
@@ -76,27 +77,50 @@ class Post:
             self._this_run = self._new_ticket(step, -1)
 
     def record(self, call: AttentionCall, kept: Kept, key: Any, arrays: Mapping[str, Any]) -> None:
-        """One call arrives: kept here, written later."""
+        """One call arrives. The key is its ticket, layer, shard, and the turns of other loops."""
         try:
-            ticket, layer, shard, *iterations = (int(n) for n in np.asarray(key))
-            with self._lock:
-                ticket = self._this_run if ticket == THIS_RUN else ticket
-                recording, step = self._recording, self._step_of(ticket)
-                if recording is None or step is None:
-                    self.late += 1
-                    return
-                site = _site(call.site, shard)
-                inner = (ticket, call.number, *iterations)
-                known = self._numbers.get((step, layer, site), {})
-                if not call.countable and inner in known:
-                    recording.lost(UNCOUNTED)
-                    return
-                number = self._number(step, layer, site, inner)
-            if recording.wants(step=step, layer=layer, site=site):
-                found = recording.key(step=step, layer=layer, site=site, call=number)
-                self._put(recording, found, call, kept, arrays)
+            ticket, layer, shard, *turns = (int(n) for n in np.asarray(key))
+            self._arrived(call, kept, ticket, layer, shard, tuple(turns), arrays)
         except Exception as error:
             self.lose("the callback failed", error)
+
+    def gathered(
+        self, told: tuple[Told, ...], key: Any, arrays: tuple[Mapping[str, Any], ...]
+    ) -> None:
+        """All calls of a run arrive together. The key is their ticket and shard."""
+        try:
+            ticket, shard = (int(n) for n in np.asarray(key))
+            whole = tuple({name: np.asarray(one) for name, one in each.items()} for each in arrays)
+            for one in calls(Collected(told, whole)):
+                call, kept, found = one.told.call, one.told.kept, one.taken()
+                self._arrived(call, kept, ticket, one.layer, shard, one.turns, found)
+        except Exception as error:
+            self.lose("the callback failed", error)
+
+    def _arrived(
+        self,
+        call: AttentionCall,
+        kept: Kept,
+        ticket: int,
+        layer: int,
+        shard: int,
+        turns: tuple[int, ...],
+        arrays: Mapping[str, Any],
+    ) -> None:
+        with self._lock:
+            ticket = self._this_run if ticket == THIS_RUN else ticket
+            recording, step = self._recording, self._step_of(ticket)
+            if recording is None or step is None:
+                self.late += 1
+                return
+            site, inner = _site(call.site, shard), (ticket, call.number, *turns)
+            if not call.countable and inner in self._numbers.get((step, layer, site), {}):
+                recording.lost(UNCOUNTED)
+                return
+            number = self._number(step, layer, site, inner)
+        if recording.wants(step=step, layer=layer, site=site):
+            key = recording.key(step=step, layer=layer, site=site, call=number)
+            self._put(recording, key, call, kept, arrays)
 
     def lose(self, what: str, error: Exception) -> None:
         """Count a call that never became a record."""
@@ -163,6 +187,8 @@ class Post:
         if recording.turned_away(key, nbytes):
             return
         held = {name: _held(one) for name, one in arrays.items()}
+        if SUMMARY in held:
+            kept = kept.with_rows(int(held[SUMMARY][0]))
         recording.put(
             taken(
                 key,
@@ -204,10 +230,10 @@ def taken(
 
 def loaded(kept: Kept, arrays: Mapping[str, Any]) -> Loaded:
     """Arrays of the host as tensors, or the statistics that are in them."""
-    if STATISTICS in arrays:
-        vector = np.asarray(arrays[STATISTICS])
-        return Loaded(stats=jax_statistics.unpacked(kept.stored, vector))
-    return Loaded(tensors={name: tensor_of(np.asarray(one)) for name, one in arrays.items()})
+    if SUMMARY not in arrays:
+        return Loaded(tensors={name: tensor_of(np.asarray(one)) for name, one in arrays.items()})
+    statistics = np.asarray(arrays[SUMMARY])[1:]
+    return Loaded(stats=jax_statistics.unpacked(kept.stored, statistics) if statistics.size else {})
 
 
 def _site(site: str, shard: int) -> str:

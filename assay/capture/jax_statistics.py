@@ -20,15 +20,16 @@ _COUNTS, _MOMENTS = 2, 4  # finite ones and zeros; least, greatest, mean, standa
 
 
 def packed(tensors: Mapping[str, jax.Array]) -> jax.Array:
-    """The statistics of all tensors as int32 [n]; floats are there with their bits."""
-    parts = [_measured(name, tensors[name]) for name in tensors]
+    """The statistics of all tensors as int32 [n], in the order of their names; floats are there
+    with their bits."""
+    parts = [_measured(name, tensors[name]) for name in sorted(tensors)]
     return jnp.concatenate(parts) if parts else jnp.zeros(0, jnp.int32)
 
 
 def unpacked(entries: Mapping[str, TensorEntry], vector: np.ndarray) -> dict[str, Statistics]:
-    """What `packed` put together, of tensors with these dtypes and shapes in this order."""
+    """What `packed` put together, of tensors with these dtypes and shapes."""
     found, start = {}, 0
-    for name, entry in entries.items():
+    for name, entry in sorted(entries.items()):
         channels = _channels(name, entry.dtype, entry.shape)
         end = start + _COUNTS + _MOMENTS + channels
         found[name] = _told(math.prod(entry.shape), vector[start:end])

@@ -13,12 +13,11 @@ import jax
 import jax.numpy as jnp
 
 from assay.capture import jax_statistics
-from assay.capture.jax_call import STATISTICS, AttentionCall, Kept
+from assay.capture.jax_call import SUMMARY, AttentionCall, Kept
 from assay.workloads import cuts
 from assay.workloads.manifest import TensorEntry
 from assay.workloads.selection import Options
 
-# host(call, kept, key, arrays): key is [ticket, layer, shard, iterations...].
 Host = Callable[..., None]
 
 
@@ -46,13 +45,34 @@ def kept(
         )
         for name, x in tensors.items()
     }
-    arrays: dict[str, Any] = {}
-    if options.mode == "full":
-        arrays = done.tensors
-    elif options.mode == "stats":
-        arrays = {STATISTICS: jax_statistics.packed(done.tensors)}
     told = Kept(entries=tuple(entries.items()), cut=tuple(done.cut.items()))
-    return told, {name: jax.lax.stop_gradient(array) for name, array in arrays.items()}
+    arrays = jax.lax.stop_gradient(done.tensors)
+    if options.mode != "full":
+        arrays = {SUMMARY: summary(arrays, with_statistics=options.mode == "stats")}
+    return told, arrays
+
+
+def summary(tensors: dict[str, jax.Array], *, with_statistics: bool) -> jax.Array:
+    """int32 [n]: how many rows of a vmap each row stands for, then perhaps the statistics.
+
+    Under vmap there is one for all rows, since it is made of the merged tensors.
+    """
+
+    def of_rows(times: int) -> Callable[[dict[str, jax.Array]], jax.Array]:
+        @jax.custom_batching.custom_vmap
+        def summed_up(tensors: dict[str, jax.Array]) -> jax.Array:
+            parts = [jnp.full(1, times, jnp.int32)]
+            if with_statistics:
+                parts.append(jax_statistics.packed(tensors))
+            return jnp.concatenate(parts)
+
+        @summed_up.def_vmap
+        def _(size: int, mapped: Any, tensors: dict[str, jax.Array]) -> tuple[jax.Array, bool]:
+            return of_rows(times * size)(merged(size, mapped[0], tensors)), False
+
+        return summed_up
+
+    return of_rows(1)(tensors)
 
 
 def tap(
@@ -64,25 +84,50 @@ def tap(
     key: jax.Array,
     tensors: dict[str, jax.Array],
 ) -> None:
-    """Hand one call to `host` where `wanted` is true when the program runs."""
+    """Hand one call to `host(call, kept, key, arrays)` where `wanted` holds as the program runs."""
+
+    def handed(wanted: jax.Array, key: jax.Array, tensors: dict[str, jax.Array]) -> None:
+        told, arrays = kept(call, tensors, options)
+        _send(functools.partial(host, call, told), wanted, key, arrays)
+
+    _once(handed, merged, wanted, key, tensors)
+
+
+def send(host: Host, *, wanted: jax.Array, key: jax.Array, arrays: Any) -> None:
+    """Hand `host(key, arrays)` arrays that are the same for all rows of a vmap."""
+    _once(functools.partial(_send, host), lambda size, mapped, arrays: arrays, wanted, key, arrays)
+
+
+def _once(
+    handed: Callable[..., None],
+    merge: Callable[..., Any],
+    wanted: jax.Array,
+    key: jax.Array,
+    arrays: Any,
+) -> None:
+    """Have `handed` called in the program once, whatever is done with the program."""
 
     @jax.custom_batching.custom_vmap
-    def handed(wanted: jax.Array, key: jax.Array, tensors: dict[str, jax.Array]) -> tuple[()]:
-        told, arrays = kept(call, tensors, options)
-        send = functools.partial(jax.debug.callback, functools.partial(host, call, told))
-        jax.lax.cond(wanted, send, lambda key, arrays: None, key, arrays)
+    def once(wanted: jax.Array, key: jax.Array, arrays: Any) -> tuple[()]:
+        handed(wanted, key, arrays)
         return ()
 
-    @handed.def_vmap
-    def _(size: int, mapped: Any, wanted: Any, key: Any, tensors: Any) -> tuple[tuple, tuple]:
+    @once.def_vmap
+    def _(size: int, mapped: Any, wanted: Any, key: Any, arrays: Any) -> tuple[tuple, tuple]:
         if mapped[0]:
             wanted = wanted.any()
         if mapped[1]:
             key = key[0]
-        handed(wanted, key, merged(size, mapped[2], tensors))
+        once(wanted, key, merge(size, mapped[2], arrays))
         return (), ()
 
-    handed(*jax.lax.stop_gradient((jnp.asarray(wanted), key, tensors)))
+    once(*jax.lax.stop_gradient((jnp.asarray(wanted), key, arrays)))
+
+
+def _send(host: Host, wanted: jax.Array, key: jax.Array, arrays: Any) -> None:
+    """The call of the host, in the branch that is taken where it is wanted."""
+    callback = functools.partial(jax.debug.callback, host)
+    jax.lax.cond(wanted, callback, lambda key, arrays: None, key, arrays)
 
 
 def merged(

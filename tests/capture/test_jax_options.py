@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("jax")
 pytest.importorskip("flax")
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from jax_models import (
     LENGTH,
     WIDTH,
     Tiny,
+    TinyAttention,
     capture,
     inputs,
     keys,
@@ -87,6 +89,58 @@ def test_shapes_only(tmp_path):
     (record,) = records(tmp_path)
     assert record.tensors["q"].shape == (BATCH, HEADS, LENGTH, WIDTH // HEADS)
     assert record.tensors["q"].stats is None and record.file is None
+
+
+def around(model, way):
+    """A program around a model, and the keys of its calls."""
+    variables = parameters(model)
+    run = lambda x: model.apply(variables, x).sum()  # noqa: E731
+    inner = jax.jit(run)
+    programs = {
+        "grad of vmap": (jax.grad(lambda x: jax.vmap(run)(x[None].repeat(3, 0)).sum()), 1),
+        "an inner jit, twice": (lambda x: inner(x) + inner(x * 2), 2),
+        "a while loop": (
+            lambda x: jax.lax.while_loop(
+                lambda n: n[0] < 2, lambda n: (n[0] + 1, run(x)), (0, 0.0)
+            ),
+            2,
+        ),
+    }
+    return programs[way]
+
+
+@pytest.mark.parametrize("mode", ["stats", "shapes"])
+@pytest.mark.parametrize("way", ["grad of vmap", "an inner jit, twice", "a while loop"])
+def test_summaries_come_once_too(way, mode, tmp_path):
+    """They are gathered in a run and sent together."""
+    model = Tiny(depth=2, remat=True)
+    program, steps = around(model, way)
+    with capture(model, tmp_path, mode=mode) as taken:
+        jax.jit(program)(inputs())
+    assert keys(tmp_path) == [(step, layer, 0) for step in range(steps) for layer in range(2)]
+    assert taken.report().duplicates == 0 and taken.report().dropped == {}
+    q = records(tmp_path)[0].tensors["q"]
+    rows = BATCH * (3 if "vmap" in way else 1)
+    assert q.shape == (rows, HEADS, LENGTH, WIDTH // HEADS)
+    assert (q.stats is None) if mode == "shapes" else (q.stats.count == 4 * rows * LENGTH)
+
+
+def test_a_model_whose_layers_are_looped_over_by_a_while_loop(tmp_path):
+    """Nothing can be handed out of such a loop, so each turn sends for itself."""
+
+    class Repeated(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            mask = jnp.ones((1, 1, LENGTH, LENGTH), dtype=bool)
+            attention = TinyAttention(name="attn")
+            turn = lambda pair: (pair[0] + 1, attention(pair[1], mask))  # noqa: E731
+            return jax.lax.while_loop(lambda pair: pair[0] < 3, turn, (0, x))[1]
+
+    w = parameters(Tiny(depth=1))["params"]["layers"]["attn"]["w"][0]
+    for mode in ("stats", "full"):
+        with capture(None, tmp_path / mode, mode=mode):
+            jax.jit(Repeated().apply)({"params": {"attn": {"w": w}}}, inputs())
+        assert keys(tmp_path / mode) == [(0, 0, call) for call in range(3)]
 
 
 def test_cuts_are_made_on_the_device(tmp_path):
