@@ -86,7 +86,7 @@ class Functional(nn.Module):
 
 def test_a_call_of_jax_is_seen_in_any_module(tmp_path):
     model, x = Functional(), drawn("btd", 3)
-    variables = model.init(jax.random.key(0), x)
+    variables = jax.jit(model.init)(jax.random.key(0), x)
     with capturing_flax(model, tmp_path / "store"):
         jax.jit(jax.grad(lambda v, x: model.apply(v, x).sum()))(variables, x)
     (record,) = records(tmp_path)
@@ -113,7 +113,7 @@ class Stack(nn.Module):
 def test_the_attention_of_flax(tmp_path):
     model, x = Stack(), drawn("btd", 4)
     mask = nn.make_causal_mask(jnp.ones((B, T)))
-    variables = model.init(jax.random.key(0), x, mask)
+    variables = jax.jit(model.init)(jax.random.key(0), x, mask)
     with capturing_flax(model, tmp_path / "store", scale=1.0):
         jax.jit(model.apply)(variables, x, mask)
     assert keys(tmp_path) == [(0, 0, 0), (0, 1, 0)]
@@ -141,7 +141,7 @@ class HiddenAttention(nn.Module):
 def test_an_attention_whose_core_is_not_seen(tmp_path):
     model, x = HiddenAttention(), drawn("btd", 5)
     positions = jnp.arange(T)[None]
-    variables = model.init(jax.random.key(0), x, positions)
+    variables = jax.jit(model.init)(jax.random.key(0), x, positions)
     with capturing_flax(model, tmp_path / "store"):
         jax.jit(model.apply)(variables, x, positions)
     (record,) = records(tmp_path)
@@ -163,7 +163,7 @@ class OuterAttention(nn.Module):
 def test_of_attentions_in_each_other_the_inner_is_taken(tmp_path):
     model, x = OuterAttention(), drawn("btd", 6)
     mask = jnp.ones((B, 1, T, T), dtype=bool)
-    variables = model.init(jax.random.key(0), x, mask)
+    variables = jax.jit(model.init)(jax.random.key(0), x, mask)
     with capturing_flax(model, tmp_path / "store"):
         jax.jit(model.apply)(variables, x, mask)
     assert [record.key.site for record in records(tmp_path)] == ["self"]

@@ -84,7 +84,7 @@ def test_values_are_those_the_attention_got(tmp_path):
     assert [f'"layer":{n}' in line for n, line in enumerate(arrived)] == [True] * 3
 
 
-@pytest.mark.parametrize("name", ["scan", "scan remat"])
+@pytest.mark.parametrize("name", [pytest.param("scan", marks=pytest.mark.slow), "scan remat"])
 def test_vmap_is_one_call_with_all_rows(name, tmp_path):
     model = MODELS[name]
     variables = parameters(model)

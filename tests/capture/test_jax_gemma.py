@@ -20,6 +20,8 @@ SIZES = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}
 # Every rounding where it is written: XLA may keep bfloat16 wider inside what it fuses, and fuses a
 # layer in a scan otherwise than one alone.
 ROUNDED = {"xla_allow_excess_precision": False}
+if jax.default_backend() == "cpu":
+    ROUNDED["xla_backend_optimization_level"] = 0  # quick compilation before quick running
 jit = partial(jax.jit, compiler_options=ROUNDED)
 
 

@@ -109,7 +109,7 @@ def around(model, way):
     return programs[way]
 
 
-@pytest.mark.parametrize("mode", ["stats", "shapes"])
+@pytest.mark.parametrize("mode", ["stats", pytest.param("shapes", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", ["grad of vmap", "an inner jit, twice", "a while loop"])
 def test_summaries_come_once_too(way, mode, tmp_path):
     """They are gathered in a run and sent together."""

@@ -26,7 +26,9 @@ from jax_models import (
     tensors,
 )
 
+import assay
 from assay.errors import BadInput
+from assay.workloads.store import Store
 
 PROGRAM = """
 import sys
@@ -167,10 +169,25 @@ def test_the_class_of_attentions_may_be_told(tmp_path):
 def test_initialisation_is_no_call(tmp_path):
     model = TinyAttention()
     mask = jnp.ones((1, 1, 3, 3), dtype=bool)
+    w = parameters(Tiny(depth=1))["params"]["layers"]["attn"]["w"][0]
     with capture(model, tmp_path):
-        variables = model.init(jax.random.key(0), inputs(), mask)
-        model.apply(variables, inputs(), mask)
+        jax.jit(model.init)(jax.random.key(0), inputs(), mask)
+        jax.jit(model.apply)({"params": {"w": w}}, inputs(), mask)
     assert [record.key.site for record in records(tmp_path)] == ["TinyAttention"]
+
+
+def test_the_one_line(tmp_path):
+    model = Tiny(depth=1)
+    with assay.capturing(model, tmp_path / "store", scale=1.0, phase="eval") as taken:
+        jax.jit(jax.grad(loss(model)))(parameters(model), inputs())
+    (record,) = records(tmp_path)
+    assert taken.report().records == 1
+    assert (record.phase, record.scalars["scale"], record.framework) == ("eval", 1.0, "jax")
+    run = Store.open(tmp_path / "store").manifest().runs[0]
+    assert run.model == {"framework": "flax", "class": "jax_models.Tiny"}
+    assert run.config == {"depth": 1, "scan": True, "remat": False}
+    with pytest.raises(BadInput, match="no choice sized; there are every, first"):
+        assay.capturing(model, tmp_path / "store", sized=3)
 
 
 def test_nothing_seen_is_told(tmp_path, capsys):
