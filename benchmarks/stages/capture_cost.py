@@ -35,7 +35,9 @@ def run(cell: Cell) -> Iterator[Measurement]:
     script, told = SCRIPTS[cell.name]
     with tempfile.TemporaryDirectory(dir="results") as folder:
         found = Path(folder) / "found.json"
-        given = [*cell.options["arguments"], "--folder", folder, "--json", str(found)]
+        scratch = Path(folder) / "written"
+        scratch.mkdir()
+        given = [*cell.options["arguments"], "--folder", str(scratch), "--json", str(found)]
         subprocess.run([sys.executable, str(FOLDER / script), *given], check=True)
         yield from told(json.loads(found.read_text()))
 
