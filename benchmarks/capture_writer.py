@@ -19,11 +19,11 @@ from statistics import median
 import numpy as np
 
 from assay.laws import pairs
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.manifest import TensorEntry
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.taken import Loaded, Taken
 from assay.workloads.store import Store
-from assay.workloads.taken import Loaded, Taken
 from assay.workloads.tensor import Tensor
 
 MEGABYTES = (1, 4, 16, 64)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.manifest import CaptureRecord, CaptureRun, End, Key, TensorEntry
 from assay.workloads.rounding import rounded
 from assay.workloads.statistics import statistics

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import BadInput
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
 from assay.workloads.store import Store
 
 if TYPE_CHECKING:

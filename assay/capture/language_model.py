@@ -12,9 +12,9 @@ import torch
 from assay.capture.torch import TorchCapture
 from assay.errors import BadInput
 from assay.workloads.manifest import Scalar
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.tally import Report
 from assay.workloads.store import Store
-from assay.workloads.tally import Report
 
 
 def capture_text(

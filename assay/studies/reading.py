@@ -10,9 +10,9 @@ from assay.errors import BadInput
 from assay.models import language_models, sample_text
 from assay.models.loaded import require
 from assay.records.identity import digest
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.tally import Report
 from assay.workloads.store import MANIFEST, Store
-from assay.workloads.tally import Report
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.workloads.manifest import CaptureRecord
-    from assay.workloads.tally import Report
+    from assay.workloads.recording.tally import Report
 
 EXAMPLE = "Example: assay capture run --hf smollm2 --tokens 512 --decode 8 --to captures/smollm2"
 
@@ -55,7 +55,7 @@ def run(
 ) -> None:
     """Run a language model on a text, and capture the inputs of its attention."""
     from assay.studies.reading import Reading, carry_out
-    from assay.workloads.selection import Options
+    from assay.workloads.recording.selection import Options
     from assay.workloads.store import Store
 
     asked = Reading(

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from assay.errors import BadInput
-    from assay.workloads.exchange import Arrival
-    from assay.workloads.foreign import Said
+    from assay.workloads.files.exchange import Arrival
+    from assay.workloads.files.foreign import Said
 
 EXPORT = "Example: assay capture export captures/smollm2 layer=3 --to exchange"
 IMPORT = "Example: assay capture import exchange/*.npz --to captures/theirs"
@@ -26,7 +26,7 @@ def export(
 ) -> None:
     """Write records as attention_inputs_<time>_<key>.npz, each complete in itself."""
     from assay.errors import BadInput
-    from assay.workloads import exchange
+    from assay.workloads.files import exchange
     from assay.workloads.store import Store
 
     store = Store.open(path)
@@ -67,8 +67,8 @@ def import_(
     import sys
 
     from assay.errors import BAD_INPUT
-    from assay.workloads import exchange
-    from assay.workloads.foreign import Said
+    from assay.workloads.files import exchange
+    from assay.workloads.files.foreign import Said
     from assay.workloads.store import Store
 
     said = Said(order=order, dtype=dtype, scale=scale, causal=causal, alignment=alignment)
@@ -87,7 +87,7 @@ def import_(
 
 def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, Arrival | BadInput]]":
     from assay.errors import BadInput
-    from assay.workloads import exchange
+    from assay.workloads.files import exchange
 
     for path in files:
         try:
@@ -98,7 +98,7 @@ def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, Arrival | BadInput]]
 
 def _foreign(files: "Sequence[Path]", said: "Said") -> "Iterator[tuple[Path, Arrival | BadInput]]":
     from assay.errors import BadInput
-    from assay.workloads import foreign
+    from assay.workloads.files import foreign
     from assay.workloads.store import new_run_name
 
     run = new_run_name()

@@ -9,14 +9,14 @@ from assay.reports.numerals import DASH, number
 from assay.reports.tables import Entry, Table
 
 if TYPE_CHECKING:
-    from assay.capture.difference import RecordDifference, TensorDifference
+    from assay.capture.inspect.difference import RecordDifference, TensorDifference
 
 MOST_ROWS = 60
 
 
 def compare(first: Path, second: Path, wanted: str | None, *, as_json: bool) -> int:
     """Print what differs between two stores or files; 1 where anything does."""
-    from assay.capture.difference import differences
+    from assay.capture.inspect.difference import differences
 
     found = []
     for difference in differences(first, second, wanted):

@@ -11,7 +11,7 @@ from assay.reports.heat_map import HeatMap
 from assay.reports.outlines import Outline, Outlines, superscript
 
 if TYPE_CHECKING:
-    from assay.capture.sites import Site
+    from assay.capture.inspect.sites import Site
 
 MOST_CELLS = 300_000  # of maps of layers; more would make the page heavier than five megabytes
 _TENSORS = ("q", "k", "v")

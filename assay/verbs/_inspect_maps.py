@@ -9,7 +9,7 @@ from assay.reports.capture_page import Drawing, Figure
 from assay.reports.heat_map import HeatMap, scale_text
 
 if TYPE_CHECKING:
-    from assay.capture.sites import Site
+    from assay.capture.inspect.sites import Site
 
 PerHead = Sequence[float | None]
 

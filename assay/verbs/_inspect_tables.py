@@ -8,8 +8,8 @@ from assay.reports.numerals import DASH, number, size_in_bytes
 from assay.reports.tables import Entry, Table
 
 if TYPE_CHECKING:
-    from assay.capture.look import Look, TensorLook
-    from assay.capture.sites import Site
+    from assay.capture.inspect.look import Look, TensorLook
+    from assay.capture.inspect.sites import Site
     from assay.workloads.manifest import CaptureRun, Manifest
 
 MOST_ROWS = 60  # calls that are told one by one
@@ -28,7 +28,7 @@ def runs_table(manifest: "Manifest") -> Table:
 
 def calls_table(looks: Sequence["Look"]) -> Table:
     """A row for each call."""
-    from assay.capture.sites import sites
+    from assay.capture.inspect.sites import sites
 
     alone = [(look, sites([look])[0]) for look in looks]
     found = Table(

@@ -16,8 +16,8 @@ from assay.verbs._inspect_tables import (
 )
 
 if TYPE_CHECKING:
-    from assay.capture.look import Look
-    from assay.capture.sites import Site
+    from assay.capture.inspect.look import Look
+    from assay.capture.inspect.sites import Site
     from assay.reports.tables import Table
     from assay.workloads.manifest import Manifest
 
@@ -32,14 +32,14 @@ class Seen:
 
     @cached_property
     def sites(self) -> list["Site"]:
-        from assay.capture.sites import sites
+        from assay.capture.inspect.sites import sites
 
         return sites(self.looks)
 
     @cached_property
     def sentences(self) -> list[str]:
         """What stands out."""
-        from assay.capture.findings import findings
+        from assay.capture.inspect.findings import findings
 
         return findings(self.sites)
 
@@ -159,7 +159,7 @@ def print_json(looks: Iterable["Look"]) -> None:
     """One JSON object for each call."""
     import json
 
-    from assay.capture.plain import as_plain
+    from assay.capture.inspect.plain import as_plain
 
     for look in looks:
         print(json.dumps(as_plain(look), allow_nan=False))

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import BadInput
 from assay.records.durable import explained, make_folder, sync_folder
-from assay.workloads import manifest, tensor_files
-from assay.workloads.deltas import AXES, Memory, Remembered, joined
+from assay.workloads import manifest
+from assay.workloads.files import tensor_files
 from assay.workloads.manifest import CaptureRecord, Line, Manifest, TensorEntry
+from assay.workloads.recording.deltas import AXES, Memory, Remembered, joined
 from assay.workloads.tensor import Tensor
 
 if TYPE_CHECKING:
-    from assay.workloads.writer import Recording
+    from assay.workloads.recording.writer import Recording
 
 MANIFEST = "manifest.jsonl"
 RECORDS = "records"
@@ -96,7 +97,7 @@ class Store:
 
     def recording(self, **given: Any) -> "Recording":
         """A writer of one run; see Recording for what may be given."""
-        from assay.workloads.writer import Recording
+        from assay.workloads.recording.writer import Recording
 
         return Recording(self, **given)
 

@@ -6,10 +6,10 @@ import captured_calls as made
 import numpy as np
 import pytest
 
-from assay.capture.difference import compared, differences
-from assay.capture.ulps import ulps_apart
+from assay.capture.inspect.difference import compared, differences
+from assay.capture.inspect.ulps import ulps_apart
 from assay.errors import BadInput
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor, tensor_of
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from assay.attention import reference
-from assay.capture.call import Call, call_of
-from assay.capture.entropy import attention, attention_map, typical_head
+from assay.capture.inspect.call import Call, call_of
+from assay.capture.inspect.entropy import attention, attention_map, typical_head
 from assay.errors import BadInput
 from assay.workloads.tensor import tensor_of
 

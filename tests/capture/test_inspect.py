@@ -7,15 +7,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from assay.capture import channels as channel_room
-from assay.capture.findings import findings
-from assay.capture.histogram import deviations, magnitudes
+from assay.capture.inspect import channels as channel_room
 from assay.capture.inspect import file_look, fullest, looks
-from assay.capture.look import look
-from assay.capture.plain import as_plain
-from assay.capture.sites import sites
+from assay.capture.inspect.findings import findings
+from assay.capture.inspect.histogram import deviations, magnitudes
+from assay.capture.inspect.look import look
+from assay.capture.inspect.plain import as_plain
+from assay.capture.inspect.sites import sites
 from assay.errors import BadInput
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.manifest import TensorEntry
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax_models import keys, records, tensors
 
-from assay.capture import jax_einsum
 from assay.capture.jax import capturing_flax
+from assay.capture.jax import einsum as jax_einsum
 
 
 @pytest.fixture(autouse=True)

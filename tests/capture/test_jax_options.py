@@ -24,7 +24,7 @@ from jax_models import (
     tensors,
 )
 
-from assay.capture import jax_statistics
+from assay.capture.jax import statistics as jax_statistics
 from assay.workloads import statistics
 from assay.workloads.manifest import TensorEntry
 from assay.workloads.tensor import tensor_of
@@ -171,9 +171,9 @@ def test_a_predicate_decides(tmp_path):
 
 def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, monkeypatch, capsys):
     """XLA would end the step with an error of its own where a callback raises."""
-    from assay.capture import jax_host
+    from assay.capture.jax import host
 
-    real = jax_host._held
+    real = host._held
 
     def failing(one):
         if failing.times:
@@ -182,7 +182,7 @@ def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, mon
         return real(one)
 
     failing.times = 1
-    monkeypatch.setattr(jax_host, "_held", failing)
+    monkeypatch.setattr(host, "_held", failing)
     taken = run(tmp_path, times=2)
     assert keys(tmp_path) == [(1, 0, 0)]
     ((reason, count),) = taken.report().dropped.items()

@@ -7,9 +7,9 @@ from torch import nn
 from torch.nn import functional
 
 import assay
-from assay.capture import torch_sites
+from assay.capture.torch import sites as torch_sites
 from assay.errors import BadInput
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
 from assay.workloads.store import Store
 
 

@@ -6,7 +6,7 @@ import torch
 import torch_models as made
 
 import assay
-from assay.capture import torch_compiled
+from assay.capture.torch import compiled as torch_compiled
 from assay.workloads.store import Store
 
 ORDERS = ["compiled before", "compiled inside"]

@@ -75,7 +75,7 @@ def test_replay_is_exact(tmp_path, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
 def test_statistics(dtype):
-    from assay.capture.torch_summaries import Summaries
+    from assay.capture.torch.summaries import Summaries
 
     tensors = [tensor.to("cuda", dtype) for tensor in cases().values()] * 2
     summaries = Summaries(tensors[0].device)

@@ -9,8 +9,8 @@ import torch
 import torch_models as made
 
 import assay
-from assay.capture import torch_statistics
-from assay.capture.torch_copies import stored
+from assay.capture.torch import statistics as torch_statistics
+from assay.capture.torch.copies import stored
 from assay.workloads.statistics import statistics
 from assay.workloads.store import Store
 
@@ -87,11 +87,11 @@ def test_statistics_of_a_model(tmp_path):
 
 
 if __name__ == "__main__":
-    from assay.capture import torch_statistics_triton
-    from assay.capture.torch_summaries import Sheet
+    from assay.capture.torch import statistics_triton
+    from assay.capture.torch.summaries import Sheet
 
     for name, tensor in cases().items():
-        sheet = Sheet(torch_statistics_triton.plan_for(tensor), tensor.device)
+        sheet = Sheet(statistics_triton.plan_for(tensor), tensor.device)
         sheet._memory.fill_(float("nan"))
         sheet.add(tensor), sheet.add(tensor)
         sheet.send()

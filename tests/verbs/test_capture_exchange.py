@@ -7,9 +7,9 @@ from command_line import assay
 from assay.errors import BadInput
 from assay.verbs._exchanging import export
 from assay.workloads.manifest import TensorEntry
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.taken import Taken
 from assay.workloads.store import Store
-from assay.workloads.taken import Taken
 
 
 def plain(path, seed=0):

@@ -7,7 +7,7 @@ import captured_calls as made
 import pytest
 from command_line import assay
 
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.manifest import CaptureRun, Drops
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from taken_calls import taken
 
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
 from assay.workloads.store import Store
 from assay.workloads.tensor import tensor_of
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from taken_calls import call, equal, taken
 
 from assay.errors import BadInput
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
 from assay.workloads.store import Store
 
 TENSORS = call(values=8000)  # 96 kB a record

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from assay.attention import reference
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.manifest import CaptureRecord, CaptureRun, Key, TensorEntry
 from assay.workloads.rounding import rounded
 from assay.workloads.store import Store

@@ -3,7 +3,7 @@
 import numpy as np
 
 from assay.workloads.manifest import TensorEntry
-from assay.workloads.taken import Loaded, Taken
+from assay.workloads.recording.taken import Loaded, Taken
 from assay.workloads.tensor import Tensor, tensor_of
 
 SITE = "model.layers.0.self_attn"

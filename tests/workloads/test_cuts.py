@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from assay.attention import reference
-from assay.workloads.cuts import cut
-from assay.workloads.selection import Options
+from assay.workloads.recording.cuts import cut
+from assay.workloads.recording.selection import Options
 
 SCALE = 0.25
 

@@ -9,11 +9,11 @@ import pytest
 from taken_calls import equal, taken
 
 from assay.errors import BadInput
-from assay.workloads.deltas import WHOLE_EVERY, changed, joined
 from assay.workloads.manifest import Delta
-from assay.workloads.selection import Options
+from assay.workloads.recording.deltas import WHOLE_EVERY, changed, joined
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.taken import Loaded
 from assay.workloads.store import Store
-from assay.workloads.taken import Loaded
 from assay.workloads.tensor import Tensor, tensor_of
 
 

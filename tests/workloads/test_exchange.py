@@ -8,8 +8,8 @@ import pytest
 from taken_calls import equal, taken
 
 from assay.errors import BadInput
-from assay.workloads import exchange, foreign, tensor_files
-from assay.workloads.foreign import Said
+from assay.workloads.files import exchange, foreign, tensor_files
+from assay.workloads.files.foreign import Said
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor, tensor_of
 

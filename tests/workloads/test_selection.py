@@ -3,7 +3,7 @@
 import pytest
 
 from assay.errors import BadInput
-from assay.workloads.selection import Options, numbers
+from assay.workloads.recording.selection import Options, numbers
 
 SITE = "model.layers.3.self_attn"
 

@@ -5,7 +5,7 @@ import sys
 from itertools import product
 
 from assay.workloads.manifest import Key
-from assay.workloads.tally import DUPLICATE, Tally
+from assay.workloads.recording.tally import DUPLICATE, Tally
 
 
 def keys(steps):

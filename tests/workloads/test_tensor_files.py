@@ -13,7 +13,7 @@ import pytest
 from taken_calls import equal
 
 from assay.errors import BadInput
-from assay.workloads import npz_form, tensor_files
+from assay.workloads.files import npz_form, tensor_files
 from assay.workloads.tensor import STORED_AS, Tensor, tensor_of
 
 

@@ -9,9 +9,9 @@ from taken_calls import call, equal, taken
 
 from assay.errors import BadInput
 from assay.workloads.manifest import Statistics, TensorEntry
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.taken import Loaded
 from assay.workloads.store import Store
-from assay.workloads.taken import Loaded
 from assay.workloads.tensor import tensor_of
 
 

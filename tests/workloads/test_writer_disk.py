@@ -11,9 +11,9 @@ import pytest
 from new_process import environment
 from taken_calls import call, equal, taken
 
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
+from assay.workloads.recording.taken import Loaded
 from assay.workloads.store import Store
-from assay.workloads.taken import Loaded
 
 HERE = Path(__file__).parent
 

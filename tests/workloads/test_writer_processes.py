@@ -13,7 +13,7 @@ from new_process import environment
 from taken_calls import equal
 
 from assay.errors import BadInput
-from assay.workloads import tensor_files
+from assay.workloads.files import tensor_files
 from assay.workloads.store import Store
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ from assay.records.schema import Measurement
 from assay.studies import reading
 from assay.studies.cell import Cell
 from assay.studies.study import Study
-from assay.workloads.selection import Options
+from assay.workloads.recording.selection import Options
 
 AFTER = ("host",)
 SUPPLIES = True

@@ -1,0 +1,1 @@
+"""Tensors in files: forms, checksums, and the exchange with other programs."""
