@@ -121,7 +121,6 @@ _OPTIONAL = {
     "duckdb": "assay query",
     "plotly": "report.html",
     "matplotlib": "printed figures",
-    "safetensors": "stores of captures",
     "transformers": "captures of Hugging Face models",
     "gguf": "models in GGUF files, such as SmolLM2",
 }
