@@ -118,12 +118,20 @@ def _captured(
         return None
     return Captured(
         out=tensors["out"].numbers().astype(np.float32),
-        implementation=record.implementation,
+        implementation=_computed_by(record),
         device=record.device,
         versions=_run(store, record).versions,
         order=_order(record),
         rows=workload.seen.any(axis=-1),
     )
+
+
+def _computed_by(record: CaptureRecord) -> str | None:
+    """The implementation; another one where kv heads were repeated before it was called, since
+    torch may choose another kernel then."""
+    if record.implementation and record.scalars.get("kv_repeated"):
+        return f"{record.implementation} on repeated kv heads"
+    return record.implementation
 
 
 def _order(record: CaptureRecord) -> str | None:

@@ -158,6 +158,14 @@ def test_what_the_model_computed_comes_along(store):
     assert np.allclose(workload.captured.out, own.out, atol=1e-6)
 
 
+def test_kv_heads_that_were_repeated_first_make_another_call(store):
+    """transformers repeats them where it passes a mask; torch may then choose another kernel."""
+    seen = visible(9, 9, causal=True)[None, None]
+    tensors = with_output(inputs(), seen=seen, scale=0.25)
+    add(store, tensors, implementation="sdpa", kv_repeated=True)
+    assert make(only(store)).captured.implementation == "sdpa on repeated kv heads"
+
+
 def test_output_under_dropout_is_not_to_be_repeated(store):
     seen = visible(9, 9, causal=True)[None, None]
     add(store, with_output(inputs(), seen=seen, scale=0.25), dropout=0.1)
