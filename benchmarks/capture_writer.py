@@ -23,6 +23,7 @@ from assay.workloads.files import tensor_files
 from assay.workloads.manifest import TensorEntry
 from assay.workloads.recording.selection import Options
 from assay.workloads.recording.taken import Loaded, Taken
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor
 
@@ -115,7 +116,7 @@ def _raw_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> 
 def _writer_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
     shapes = {n: TensorEntry(dtype=t.dtype, shape=t.shape) for n, t in tensors.items()}
     store = Store.create(folder / "store")
-    with store.recording(options=Options(sync=sync, wait_s=60.0)) as recording:
+    with Recording(store, options=Options(sync=sync, wait_s=60.0)) as recording:
         begun = time.perf_counter()
         for step in range(count):
             recording.put(

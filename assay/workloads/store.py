@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from assay.errors import BadInput
 from assay.records.durable import explained, make_folder, sync_folder
@@ -24,9 +23,6 @@ from assay.workloads.files import tensor_files
 from assay.workloads.manifest import CaptureRecord, Line, Manifest, TensorEntry
 from assay.workloads.recording.deltas import AXES, Memory, Remembered, joined
 from assay.workloads.tensor import Tensor
-
-if TYPE_CHECKING:
-    from assay.workloads.recording.writer import Recording
 
 MANIFEST = "manifest.jsonl"
 RECORDS = "records"
@@ -94,12 +90,6 @@ class Store:
                 ) from None
             sync_folder(folder.parent)
         return folder
-
-    def recording(self, **given: Any) -> "Recording":
-        """A writer of one run; see Recording for what may be given."""
-        from assay.workloads.recording.writer import Recording
-
-        return Recording(self, **given)
 
     def inside(self, name: str) -> Path:
         """The path of a file of the store; one that leads out of it is refused."""

@@ -9,6 +9,7 @@ from assay.verbs._exchanging import export
 from assay.workloads.manifest import TensorEntry
 from assay.workloads.recording.selection import Options
 from assay.workloads.recording.taken import Taken
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 
 
@@ -48,7 +49,7 @@ def test_in_out_and_in_again(tmp_path):
 
 def test_a_store_without_tensors_is_not_exported(tmp_path):
     store = Store.create(tmp_path / "s")
-    with store.recording(options=Options(mode="shapes")) as recording:
+    with Recording(store, options=Options(mode="shapes")) as recording:
         recording.put(
             Taken(
                 key=recording.key(step=0, layer=0, site="x"),

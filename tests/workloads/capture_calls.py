@@ -14,6 +14,7 @@ import numpy as np
 from taken_calls import taken
 
 from assay.workloads.recording.selection import Options
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 from assay.workloads.tensor import tensor_of
 
@@ -37,7 +38,7 @@ def tensors_of(run: str, step: int, values: int):
 def main(path: Path, run: str, number: int, values: int) -> None:
     store = Store.create(path)
     options = Options(wait_s=30.0, queue_bytes=8 << 20)
-    with store.recording(run=run, options=options) as recording:
+    with Recording(store, run=run, options=options) as recording:
         print("ready", flush=True)
         sys.stdin.read()
         for step in count() if number == 0 else range(number):

@@ -14,13 +14,14 @@ from taken_calls import call, equal, taken
 
 from assay.errors import BadInput
 from assay.workloads.recording.selection import Options
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 
 TENSORS = call(values=8000)  # 96 kB a record
 
 
 def captured(store: Store, run: str, count: int) -> dict:
-    with store.recording(run=run, options=Options(wait_s=30)) as recording:
+    with Recording(store, run=run, options=Options(wait_s=30)) as recording:
         for step in range(count):
             recording.put(taken(recording, TENSORS, step=step, phase="train"))
     report = recording.report()
@@ -50,7 +51,7 @@ def fill(folder: Path) -> dict:
 
 def refusal(folder: Path) -> str:
     try:
-        with Store.open(folder / "store").recording():
+        with Recording(Store.open(folder / "store")):
             pass
     except BadInput as error:
         return str(error)

@@ -8,6 +8,7 @@ import numpy as np
 from taken_calls import call, taken
 
 from assay.host import CHECKOUT
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor
 
@@ -19,7 +20,7 @@ def test_the_program_of_the_page_reads_a_store(tmp_path):
     (program,) = [text for text in programs if "def checksum" in text]
     store = Store.create(tmp_path / "s")
     odd = {"out": Tensor("bfloat16", np.arange(7, dtype=np.uint16))}
-    with store.recording() as recording:
+    with Recording(store) as recording:
         for step in range(3):
             tensors = call(values=400 * step, seed=step) | odd
             recording.put(taken(recording, tensors, step=step, phase="train"))

@@ -13,6 +13,7 @@ from assay.workloads.manifest import Delta
 from assay.workloads.recording.deltas import WHOLE_EVERY, changed, joined
 from assay.workloads.recording.selection import Options
 from assay.workloads.recording.taken import Loaded
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor, tensor_of
 
@@ -41,7 +42,7 @@ def ring(steps, *, capacity=64):
 
 def record_all(path, calls, *, phase="decode", **options):
     store = Store.create(path)
-    with store.recording(options=Options(**options)) as recording:
+    with Recording(store, options=Options(**options)) as recording:
         for step, tensors in enumerate(calls):
             assert recording.put(taken(recording, tensors, step=step, phase=phase))
     assert not recording.report().dropped
@@ -90,7 +91,7 @@ def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
     buffer = np.zeros((1, 1, 16, 4), np.float32)
     free = threading.Semaphore(1)
     wanted = []
-    with store.recording() as recording:
+    with Recording(store) as recording:
         for step in range(6):
             now = np.random.default_rng(step // 3).standard_normal(buffer.shape, dtype=np.float32)
             now[:, :, step] = step
@@ -111,7 +112,7 @@ def test_sites_do_not_mix(tmp_path):
     store = Store.create(tmp_path / "s")
     calls = list(growing(6))
     other = [{n: half(t.bits ^ 7) for n, t in tensors.items()} for tensors in calls]
-    with store.recording() as recording:
+    with Recording(store) as recording:
         for step in range(6):
             for layer, tensors in enumerate((calls[step], other[step])):
                 call = taken(

@@ -10,6 +10,7 @@ from taken_calls import equal, taken
 from assay.errors import BadInput
 from assay.workloads.files import exchange, foreign, tensor_files
 from assay.workloads.files.foreign import Said
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 from assay.workloads.tensor import Tensor, tensor_of
 
@@ -36,7 +37,7 @@ def tensors(dtype, *, seed=0, keys=12):
 def store(tmp_path):
     """One record of each dtype, and three steps of decoding that are told by what changed."""
     made = Store.create(tmp_path / "store")
-    with made.recording(run="there", rank=3, model={"name": "toy"}) as recording:
+    with Recording(made, run="there", rank=3, model={"name": "toy"}) as recording:
         for step, dtype in enumerate(DTYPES):
             recording.put(taken(recording, tensors(dtype), step=step, phase="train"))
         for step in range(5, 8):

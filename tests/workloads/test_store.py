@@ -11,6 +11,7 @@ from taken_calls import call, equal, taken
 from assay.errors import BadInput
 from assay.workloads import manifest
 from assay.workloads.manifest import Key
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store, new_run_name
 from assay.workloads.tensor import tensor_of
 
@@ -20,7 +21,7 @@ def store(tmp_path):
     """Six records: three steps of two layers, with a mask that all share."""
     made = Store.create(tmp_path / "store")
     mask = {"mask": tensor_of(np.tri(16, dtype=bool))}
-    with made.recording(run="run") as recording:
+    with Recording(made, run="run") as recording:
         for step in range(3):
             for layer in range(2):
                 recording.put(
@@ -181,7 +182,7 @@ def test_a_torn_line_is_passed_over_and_ended(store):
         assert len(found.records) == 6
         # Without its newline alone a line is complete; with less it is not.
         assert found.torn_bytes == (0 if keep == len(lines[-1]) - 1 else keep)
-        with store.recording() as recording:
+        with Recording(store) as recording:
             recording.put(taken(recording, call()))
         assert len(store.manifest().records) == 7
     path.write_bytes(whole)
@@ -198,7 +199,7 @@ def test_lines_of_two_processes_never_mix(tmp_path):
     """Appends of lines longer than any buffer, by threads that share nothing but the file."""
     path = tmp_path / "manifest.jsonl"
     store = Store.create(tmp_path / "s")
-    with store.recording(run="r", config={"text": "x" * 50_000}):
+    with Recording(store, run="r", config={"text": "x" * 50_000}):
         pass
     line = store.manifest().runs[0]
 

@@ -11,6 +11,7 @@ from assay.errors import BadInput
 from assay.workloads.manifest import Statistics, TensorEntry
 from assay.workloads.recording.selection import Options
 from assay.workloads.recording.taken import Loaded
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 from assay.workloads.tensor import tensor_of
 
@@ -44,7 +45,7 @@ def check_books(recording, store, puts):
 
 def test_what_is_put_is_read_back(store):
     tensors = call() | {"mask": tensor_of(np.tri(4, dtype=bool))}
-    with store.recording(model={"name": "toy"}, config={"layers": 3}) as recording:
+    with Recording(store, model={"name": "toy"}, config={"layers": 3}) as recording:
         recording.put(taken(recording, tensors, step=3, layer=2, phase="prefill"))
         recording.put(taken(recording, tensors, step=4, layer=2, phase="prefill"))
     check_books(recording, store, 2)
@@ -61,7 +62,7 @@ def test_what_is_put_is_read_back(store):
 
 def test_nothing_is_written_and_no_thread_runs_before_the_first_put(store):
     before = threading.active_count()
-    with store.recording() as recording:
+    with Recording(store) as recording:
         assert recording.wants(step=0, layer=0, site="x")
         assert threading.active_count() == before
     assert threading.active_count() == before
@@ -69,7 +70,7 @@ def test_nothing_is_written_and_no_thread_runs_before_the_first_put(store):
 
 
 def test_a_second_put_of_one_key_is_a_duplicate(store):
-    with store.recording() as recording:
+    with Recording(store) as recording:
         assert put_all(recording, 5) == [True] * 5
         assert put_all(recording, 5) == [False] * 5
         assert put_all(recording, 5, call=1) == [True] * 5
@@ -78,7 +79,7 @@ def test_a_second_put_of_one_key_is_a_duplicate(store):
 
 
 def test_an_error_of_the_model_passes_on_and_loses_nothing(store):
-    with pytest.raises(ZeroDivisionError), store.recording() as recording:
+    with pytest.raises(ZeroDivisionError), Recording(store) as recording:
         put_all(recording, 4)
         raise ZeroDivisionError
     assert check_books(recording, store, 4).records == 4
@@ -101,7 +102,7 @@ def test_a_stuck_disk_does_not_hold_the_model_up(store, bound, capsys):
     each = sum(tensor.nbytes for tensor in tensors.values())
     room = {"queue_records": 3} if bound == "records" else {"queue_bytes": 3 * each + 1}
     load, event = stuck_load(tensors)
-    with store.recording(options=Options(**room)) as recording:
+    with Recording(store, options=Options(**room)) as recording:
         start = time.perf_counter()
         for step in range(40):
             recording.put(taken(recording, tensors, step=step, load=load))
@@ -116,7 +117,7 @@ def test_a_stuck_disk_does_not_hold_the_model_up(store, bound, capsys):
 def test_a_put_waits_as_long_as_it_may_and_no_longer(store):
     tensors = call()
     load, event = stuck_load(tensors)
-    with store.recording(options=Options(queue_records=1, wait_s=0.3)) as recording:
+    with Recording(store, options=Options(queue_records=1, wait_s=0.3)) as recording:
         recording.put(taken(recording, tensors, step=0, load=load))
         start = time.perf_counter()
         assert not recording.put(taken(recording, tensors, step=1))
@@ -128,7 +129,7 @@ def test_a_put_waits_as_long_as_it_may_and_no_longer(store):
 def test_a_put_that_waits_goes_in_when_there_is_room(store):
     tensors = call()
     load, event = stuck_load(tensors)
-    with store.recording(options=Options(queue_records=1, wait_s=30)) as recording:
+    with Recording(store, options=Options(queue_records=1, wait_s=30)) as recording:
         recording.put(taken(recording, tensors, step=0, load=load))
         threading.Timer(0.2, event.set).start()
         start = time.perf_counter()
@@ -138,7 +139,7 @@ def test_a_put_that_waits_goes_in_when_there_is_room(store):
 
 
 def test_a_record_larger_than_the_queue_is_dropped_and_others_are_not(store):
-    with store.recording(options=Options(queue_bytes=10_000)) as recording:
+    with Recording(store, options=Options(queue_bytes=10_000)) as recording:
         assert put_all(recording, 2, nbytes=10_001) == [False, False]
         assert recording.put(taken(recording, call(), step=9))
     assert check_books(recording, store, 3).dropped == {"queue full": 2}
@@ -146,7 +147,7 @@ def test_a_record_larger_than_the_queue_is_dropped_and_others_are_not(store):
 
 @pytest.mark.parametrize("wanted", [1, 7])
 def test_the_budget_of_records_is_exact(store, wanted):
-    with store.recording(options=Options(max_records=wanted)) as recording:
+    with Recording(store, options=Options(max_records=wanted)) as recording:
         assert sum(put_all(recording, 12)) == wanted
     report = check_books(recording, store, 12)
     assert report.records == wanted and report.dropped == {"record budget": 12 - wanted}
@@ -154,13 +155,13 @@ def test_the_budget_of_records_is_exact(store, wanted):
 
 def test_the_budget_of_bytes_is_exact(tmp_path):
     free = Store.create(tmp_path / "free")
-    with free.recording(run="run") as recording:
+    with Recording(free, run="run") as recording:
         put_all(recording, 12)
     sizes = [record.bytes for record in free.manifest().records]
     for kept, spare in ((0, -1), (4, 0), (4, sizes[4] - 1), (12, 0)):
         store = Store.create(tmp_path / f"{kept}.{spare}")
         budget = sum(sizes[:kept]) + spare if kept else sizes[0] - 1
-        with store.recording(run="run", options=Options(max_bytes=budget)) as recording:
+        with Recording(store, run="run", options=Options(max_bytes=budget)) as recording:
             put_all(recording, 12)
         report = check_books(recording, store, 12)
         on_disk = sum(file.stat().st_size for file in store.path.glob("[rs]*/**/*.safetensors"))
@@ -171,7 +172,7 @@ def test_the_budget_of_bytes_is_exact(tmp_path):
 def test_masks_count_once_against_the_budget(tmp_path):
     mask = {"mask": tensor_of(np.ones((64, 64), bool))}
     store = Store.create(tmp_path / "s")
-    with store.recording(options=Options(max_bytes=64 * 64 + 100)) as recording:
+    with Recording(store, options=Options(max_bytes=64 * 64 + 100)) as recording:
         for step in range(50):
             recording.put(taken(recording, mask, step=step))
     report = check_books(recording, store, 50)
@@ -181,7 +182,7 @@ def test_masks_count_once_against_the_budget(tmp_path):
 
 def test_turned_away_counts_like_put(store):
     tensors = call()
-    with store.recording(options=Options(max_records=2)) as recording:
+    with Recording(store, options=Options(max_records=2)) as recording:
         put_all(recording, 2)
         again, new = (
             recording.key(step=n, layer=0, site="model.layers.0.self_attn") for n in (1, 2)
@@ -193,7 +194,7 @@ def test_turned_away_counts_like_put(store):
 
 
 def test_turned_away_leaves_what_it_lets_pass_uncounted(store):
-    with store.recording() as recording:
+    with Recording(store) as recording:
         one = taken(recording, call())
         assert not recording.turned_away(one.key, one.nbytes)
         assert recording.put(one)
@@ -202,7 +203,7 @@ def test_turned_away_leaves_what_it_lets_pass_uncounted(store):
 
 def test_turned_away_where_the_queue_is_full(store):
     tensors = call()
-    with store.recording(options=Options(queue_records=1)) as recording:
+    with Recording(store, options=Options(queue_records=1)) as recording:
         load, event = stuck_load(tensors)
         recording.put(taken(recording, tensors, load=load))
         assert recording.turned_away(recording.key(step=1, layer=0, site="x"), 10)
@@ -215,7 +216,7 @@ def test_what_cannot_be_read_is_counted_and_the_next_is_written(store, capsys):
         raise RuntimeError("device lost")
 
     tensors = call()
-    with store.recording() as recording:
+    with Recording(store) as recording:
         recording.put(taken(recording, tensors, step=0, load=fails))
         wrong = {n: TensorEntry(dtype="float32", shape=(9,)) for n in "qkv"}
         recording.put(taken(recording, tensors, step=1, shapes=wrong))
@@ -234,7 +235,7 @@ def test_errors_that_differ_each_time_do_not_fill_memory(store, capsys):
 
         return load
 
-    with store.recording() as recording:
+    with Recording(store) as recording:
         for step in range(100):
             recording.put(taken(recording, call(), step=step, load=fails(step)))
     assert len(check_books(recording, store, 100).dropped) <= 17
@@ -247,7 +248,7 @@ def test_every_call_is_released_once(store, capsys):
     def fails():
         raise RuntimeError("no")
 
-    with store.recording(options=Options(max_records=3)) as recording:
+    with Recording(store, options=Options(max_records=3)) as recording:
         for step, load in enumerate([None, fails, None, None, None, None]):
             given = {"load": load} if load else {}
             one = taken(
@@ -262,7 +263,7 @@ def test_every_call_is_released_once(store, capsys):
 
 def test_a_predicate_that_fails_does_not_reach_the_model(store, capsys):
     options = Options(predicate=lambda step, layer, site: 1 / 0)
-    with store.recording(options=options) as recording:
+    with Recording(store, options=options) as recording:
         assert not recording.wants(step=0, layer=0, site="x")
     (reason,) = recording.report().dropped
     assert "the predicate failed" in reason and "ZeroDivisionError" in reason
@@ -274,7 +275,7 @@ def test_statistics_only(store):
     given = Statistics(
         count=1, nonfinite=0, zeros=0, minimum=1.0, maximum=1.0, mean=1.0, std=0.0, absmax=1.0
     )
-    with store.recording(options=Options(mode="stats")) as recording:
+    with Recording(store, options=Options(mode="stats")) as recording:
         recording.put(taken(recording, tensors, step=0))
         loaded = Loaded(stats={"q": given})
         shapes = {n: TensorEntry(dtype="float32", shape=(1,)) for n in "qk"}
@@ -294,7 +295,7 @@ def test_shapes_only_never_loads(store):
     def fails():
         raise AssertionError("loaded")
 
-    with store.recording(options=Options(mode="shapes")) as recording:
+    with Recording(store, options=Options(mode="shapes")) as recording:
         recording.put(taken(recording, call(), load=fails))
     (record,) = store.manifest().records
     assert record.tensors["q"].shape == (1, 1, 16, 4) and record.mode == "shapes"
@@ -303,7 +304,7 @@ def test_shapes_only_never_loads(store):
 
 def test_npz_may_be_the_form_of_a_store(store):
     tensors = call() | {"mask": tensor_of(np.tri(4, dtype=bool))}
-    with store.recording(options=Options(form="npz")) as recording:
+    with Recording(store, options=Options(form="npz")) as recording:
         recording.put(taken(recording, tensors))
     (record,) = store.manifest().records
     assert record.file.endswith(".npz") and record.tensors["mask"].file.endswith(".npz")
@@ -315,7 +316,7 @@ def test_many_threads_put_at_once(store):
         for step in range(50):
             recording.put(taken(recording, call(), step=step, layer=layer, site=f"{layer % 2}"))
 
-    with store.recording() as recording:
+    with Recording(store) as recording:
         threads = [threading.Thread(target=work, args=(layer,)) for layer in range(4)]
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
@@ -323,10 +324,10 @@ def test_many_threads_put_at_once(store):
 
 
 def test_what_does_not_belong_is_refused(store):
-    with store.recording() as other:
+    with Recording(store) as other:
         pass
     refused = pytest.raises(BadInput, match="was put into run")
-    with store.recording() as recording, refused:
+    with Recording(store) as recording, refused:
         recording.put(taken(other, call()))
     with pytest.raises(BadInput, match="is not open"):
         recording.put(taken(recording, call()))

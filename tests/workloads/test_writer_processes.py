@@ -14,6 +14,7 @@ from taken_calls import equal
 
 from assay.errors import BadInput
 from assay.workloads.files import tensor_files
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 
 HERE = Path(__file__).parent
@@ -107,21 +108,21 @@ def test_a_process_is_killed_at_twenty_moments(tmp_path):
 
 def test_a_run_is_not_taken_twice(tmp_path):
     store = Store.create(tmp_path)
-    with store.recording(run="mine"):
+    with Recording(store, run="mine"):
         pass
     with (
         pytest.raises(BadInput, match="already has run mine of rank 0"),
-        store.recording(run="mine"),
+        Recording(store, run="mine"),
     ):
         pass
-    with store.recording(run="mine", rank=1):
+    with Recording(store, run="mine", rank=1):
         pass
 
 
 @pytest.mark.parametrize("run", ["../out", "a/b", ".hidden", "x" * 65, "a b"])
 def test_a_run_is_named_so_that_it_stays_in_the_store(tmp_path, run):
     store = Store.create(tmp_path / "s")
-    with pytest.raises(BadInput, match="a run is named by"), store.recording(run=run):
+    with pytest.raises(BadInput, match="a run is named by"), Recording(store, run=run):
         pass
     assert not list(tmp_path.glob("out*"))
 
@@ -132,8 +133,9 @@ from pathlib import Path
 from taken_calls import call, taken
 from assay.errors import BadInput
 from assay.workloads.store import Store
+from assay.workloads.recording.writer import Recording
 
-with Store.create(Path(sys.argv[1])).recording() as recording:
+with Recording(Store.create(Path(sys.argv[1]))) as recording:
     recording.put(taken(recording, call(), step=0))
     child = os.fork()
     if child == 0:

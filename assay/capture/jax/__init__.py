@@ -29,6 +29,7 @@ from assay.errors import BadInput
 from assay.workloads.manifest import Phase
 from assay.workloads.recording.selection import Options
 from assay.workloads.recording.tally import Report
+from assay.workloads.recording.writer import Recording
 from assay.workloads.store import Store
 
 _tokens = itertools.count(1)
@@ -76,7 +77,8 @@ class Capture:
         self._token = next(_tokens)
         self._device = _device()
         self._steps: list[jax.Array] = []  # given inside functions, while they are traced
-        self._recording = store.recording(
+        self._recording = Recording(
+            store,
             run=run,
             rank=jax.process_index(),
             options=options,

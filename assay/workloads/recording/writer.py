@@ -163,7 +163,7 @@ class Recording:
         if os.getpid() != self._pid:
             raise BadInput(f"{self._whose()}; open a recording in this process")
         if not self._open:
-            raise BadInput(f"run {self.run} is not open; put inside `with store.recording(...)`")
+            raise BadInput(f"run {self.run} is not open; put inside `with Recording(store):`")
         if (taken.key.run, taken.key.rank) != (self.run, self.rank):
             raise BadInput(
                 f"a record of run {taken.key.run}, rank {taken.key.rank} was put into run "
