@@ -39,6 +39,7 @@ def test_an_implementation_against_itself(benched):
     assert done.returncode == 0 and "false alarms" in " ".join(done.stdout.split())
 
 
+@pytest.mark.slow
 def test_the_gate_lets_through_what_is_not_slower(benched):
     run = first(benched)
     loose = ["--set", "NOISE_PROCESSES=3", "--set", "NOISE_COMPARISONS=10"]

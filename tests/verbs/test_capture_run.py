@@ -8,7 +8,11 @@ from assay.workloads.store import Store
 SMALL = ["--tokens", "9", "--decode", "2"]
 
 
-@pytest.mark.parametrize("model", ["random:llama", "random:qwen3", "random:gpt2"])
+SLOW = pytest.mark.slow  # others capture these models without a process of their own
+MODELS = ["random:llama", *(pytest.param(f"random:{n}", marks=SLOW) for n in ("qwen3", "gpt2"))]
+
+
+@pytest.mark.parametrize("model", MODELS)
 def test_prefill_and_decode(tmp_path, model):
     done = assay("capture", "run", "--hf", model, *SMALL, "--to", "store", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -48,7 +52,9 @@ def test_text_layers_steps_and_mode(tmp_path):
         (["--hf", "random:llama", "--text", "short.txt"], 2, "has 5 tokens, 512 were asked for"),
         (["--hf", "random:llama", "--text", "binary"], 2, "is not UTF-8"),
         (["--hf", "random:llama", "--mode", "some"], 2, "mode 'some'"),
-        (["--hf", "random:llama", "--tokens", "3000"], 2, "has 2048 positions"),
+        pytest.param(
+            ["--hf", "random:llama", "--tokens", "3000"], 2, "has 2048 positions", marks=SLOW
+        ),
         (["--hf", "random:llama", "--device", "cuda:63"], 3, "no device 'cuda:63'"),
     ],
 )

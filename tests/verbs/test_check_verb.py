@@ -7,7 +7,8 @@ from command_line import IDENTITY, SMALL, assay
 
 def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
     (tmp_path / "mine.py").write_text(IDENTITY)
-    done = assay("bench", "mine.py", "--vs", "eager", *SMALL, "--json", cwd=tmp_path)
+    few = ["--probe", "accuracy,latency", "--set", "ROUNDS=5"]
+    done = assay("bench", "mine.py", "--vs", "eager", *few, *SMALL, "--json", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     refused = [r for r in records if r.get("subject") == "mine" and r.get("status") == "refused"]

@@ -10,7 +10,16 @@ from assay import host
 
 torch = pytest.importorskip("torch")
 
-QUICK = ("--quick", "--device", "cpu", "--set", "STAGES=check,bench", "--probe")
+QUICK = (
+    "--quick",
+    "--device",
+    "cpu",
+    "--set",
+    "STAGES=check,bench",
+    "--set",
+    "ROUNDS=4",
+    "--probe",
+)
 
 
 @pytest.fixture
