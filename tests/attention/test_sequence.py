@@ -11,9 +11,17 @@ from assay import plugins
 
 # Each case of these takes seconds to compile, so a few of them stand for all.
 SLOW_TO_COMPILE = {"flex": {"probes": ["accuracy"], "cases": 4}}
+# These have tests of their own, and are slow where every kernel is interpreted or compiled.
+TESTED_ELSEWHERE = {"flash2_triton", "jax_pallas", "flex"}
+
+
+def marks(plugin: plugins.Plugin) -> list[pytest.MarkDecorator]:
+    missing = pytest.mark.skipif(bool(plugin.missing), reason=f"needs {plugin.missing}")
+    return [missing, *([pytest.mark.slow] if plugin.name in TESTED_ELSEWHERE else [])]
+
+
 NAMES = [
-    pytest.param(name, marks=pytest.mark.skipif(bool(p.missing), reason=f"needs {p.missing}"))
-    for name, p in plugins.listing("sequence").items()
+    pytest.param(name, marks=marks(plugin)) for name, plugin in plugins.listing("sequence").items()
 ]
 
 

@@ -63,6 +63,14 @@ def is_explained(path: Path, failures: list[tuple[str, str, str]]) -> bool:
     return any(word.lower() in told(failures).lower() for word in words(path))
 
 
+def some(paths, *, slow):
+    """All of them; those that compile for long only in the long tests."""
+    return [
+        pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in slow else [])
+        for p in paths
+    ]
+
+
 @pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)
 def test_a_planted_defect_is_caught_and_explained(path):
     failures = []
@@ -74,7 +82,7 @@ def test_a_planted_defect_is_caught_and_explained(path):
     assert_told(path, failures)
 
 
-@pytest.mark.parametrize("path", JAX, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some(JAX, slow={"jax_scale_ignored", "jax_mask_top_left"}))
 def test_a_planted_defect_in_jax_is_caught_and_explained(path):
     pytest.importorskip("jax")
     probes = literals(path)["CAUGHT_BY"]
@@ -82,7 +90,7 @@ def test_a_planted_defect_in_jax_is_caught_and_explained(path):
     assert_told(path, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
 
 
-@pytest.mark.parametrize("path", files("sound"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some(files("sound"), slow={"jax_plain"}))
 def test_a_sound_implementation_is_not_flagged(path):
     if missing := plugins.find("sequence", str(path)).missing:
         pytest.skip(f"needs {', '.join(missing)}")

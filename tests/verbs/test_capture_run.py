@@ -55,7 +55,9 @@ def test_text_layers_steps_and_mode(tmp_path):
         pytest.param(
             ["--hf", "random:llama", "--tokens", "3000"], 2, "has 2048 positions", marks=SLOW
         ),
-        (["--hf", "random:llama", "--device", "cuda:63"], 3, "no device 'cuda:63'"),
+        pytest.param(
+            ["--hf", "random:llama", "--device", "cuda:63"], 3, "no device 'cuda:63'", marks=SLOW
+        ),
     ],
 )
 def test_refusals(tmp_path, arguments, code, says):
