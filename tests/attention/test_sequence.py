@@ -12,7 +12,7 @@ from assay import plugins
 # Each case of these takes seconds to compile, so a few of them stand for all.
 SLOW_TO_COMPILE = {"flex": {"probes": ["accuracy"], "cases": 4}}
 # These have tests of their own, and are slow where every kernel is interpreted or compiled.
-TESTED_ELSEWHERE = {"flash2_triton", "jax_pallas", "flex"}
+TESTED_ELSEWHERE = {"flash2_triton", "jax_pallas", "jax_xla", "flex"}
 
 
 def marks(plugin: plugins.Plugin) -> list[pytest.MarkDecorator]:

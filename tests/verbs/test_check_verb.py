@@ -7,7 +7,7 @@ from command_line import IDENTITY, SMALL, assay
 
 def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
     (tmp_path / "mine.py").write_text(IDENTITY)
-    few = ["--probe", "accuracy,latency", "--set", "ROUNDS=5", "--set", "SUITE_BUDGET_S=3"]
+    few = ["--probe", "accuracy,latency", "--set", "ROUNDS=5", "--set", "STAGES=suite,bench"]
     done = assay("bench", "mine.py", "--vs", "eager", *few, *SMALL, "--json", cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]

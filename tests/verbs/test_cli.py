@@ -100,7 +100,7 @@ def test_check_bench_and_doctor_need_little(tmp_path):
     """Only NumPy, msgspec, typer, rich and torch; no virtual environment, from a checkout."""
     doctor = assay("doctor", "--no-peaks", cwd=tmp_path, hide=MINIMAL)
     assert doctor.returncode == 0 and "pip install duckdb" in doctor.stdout
-    few = ["--quick", "--probe", "accuracy,latency"]
+    few = ["--quick", "--probe", "accuracy,latency", "--set", "STAGES=bench"]
     bench = assay("bench", "sdpa", "--vs", "eager", *few, *SMALL, cwd=tmp_path, hide=MINIMAL)
     assert bench.returncode == 0, bench.stderr
     assert "plotly is not installed" in bench.stderr and "report.md" in bench.stdout
