@@ -10,8 +10,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from assay.models.gemma_attend import Attends
 from assay.models.gemma_config import Config
-from assay.models.gemma_core import CORES, chosen_core, require_core
+from assay.models.gemma_core import chosen_core, require_core
 from assay.models.gemma_projection import project_in, project_out
 from assay.models.refusals import Unsuitable, require_mask, require_positions
 from assay.models.rope import rotate
@@ -20,7 +21,7 @@ from assay.models.rope import rotate
 KVCache = tuple[jax.Array, jax.Array]
 
 
-class Attention(nn.Module):
+class Attention(Attends):
     """One attention over the tokens of all experts.
 
     `core` chooses how the attention itself is computed: xla, cudnn, pallas, or auto, which takes
@@ -71,22 +72,6 @@ class Attention(nn.Module):
         core = chosen_core(self.core, q, k, v, dtype=dtype, layer="gemma")
         encoded = self.attend(q, k, v, attn_mask, dtype=dtype, implementation=f"gemma:{core}")
         return self._project_back(encoded, xs), (k, v)
-
-    def attend(
-        self,
-        q: jax.Array,
-        k: jax.Array,
-        v: jax.Array,
-        mask: jax.Array,
-        *,
-        dtype: jnp.dtype,
-        implementation: str,
-    ) -> jax.Array:
-        """The attention between the projections, as a method of its own so that a capture sees it.
-
-        q [B, T, N, H] is turned and scaled. `implementation` is gemma:NAME of a core.
-        """
-        return CORES[implementation.partition(":")[2]](q, k, v, mask, dtype=dtype)
 
     def _project(self, present: list[tuple[int, jax.Array]]) -> tuple[jax.Array, ...]:
         """q, k and v of all experts that take part, laid end to end."""

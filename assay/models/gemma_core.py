@@ -9,7 +9,6 @@ softmax over equally hidden scores gives, and what existing checkpoints were tra
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -85,15 +84,6 @@ def require_core(name: str) -> None:
         raise Unsuitable(f"there is no attention core {name!r}; choose {', '.join(CORES)} or auto")
 
 
-def core_named(name: str, *, layer: str | None = None) -> Core:
-    """The core called `name`; "auto" chooses when it is called, by what was measured in `layer`.
-
-    Under jit that is once, while tracing: shapes and dtypes are known then.
-    """
-    require_core(name)
-    return partial(_auto, layer=layer) if name == "auto" else CORES[name]
-
-
 def chosen_core(
     name: str, q: jax.Array, k: jax.Array, v: jax.Array, *, dtype: jnp.dtype, layer: str | None
 ) -> str:
@@ -101,6 +91,7 @@ def chosen_core(
     thresholds file calls the fastest on this machine, else `xla`.
 
     Thresholds are measured with as many queries as keys, so decoding one token stays with `xla`.
+    Under jit the choice is made once, while tracing: shapes and dtypes are known then.
     """
     if name != "auto":
         return name
@@ -116,19 +107,6 @@ def chosen_core(
             usable=_usable(jnp.result_type(dtype, v.dtype)),
         )
     return chosen or FALLBACK
-
-
-def _auto(
-    q: jax.Array,
-    k: jax.Array,
-    v: jax.Array,
-    mask: jax.Array,
-    *,
-    dtype: jnp.dtype,
-    layer: str | None,
-) -> jax.Array:
-    chosen = chosen_core("auto", q, k, v, dtype=dtype, layer=layer)
-    return CORES[chosen](q, k, v, mask, dtype=dtype)
 
 
 def _usable(working: jnp.dtype) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma_core import CORES, chosen_core, require_core
+from assay.models.gemma_attend import Attends
+from assay.models.gemma_core import chosen_core, require_core
 from assay.models.gemma_fast_cache import KVCache, append, fill, require_room
 from assay.models.gemma_projection import project_in, project_out
 from assay.models.lora import LoRAConfig
@@ -15,7 +16,7 @@ from assay.models.refusals import require_mask, require_positions
 from assay.models.rope import rotate
 
 
-class Attention(nn.Module):
+class Attention(Attends):
     """Attention over the slots of a cache, which the call makes or extends.
 
     Turned queries stay float32. Keys and values are cast to `cache_dtype` (float32 where it is
@@ -83,22 +84,6 @@ class Attention(nn.Module):
             lora_config=self.lora_config,
         )
         return out, cache
-
-    def attend(
-        self,
-        q: jax.Array,
-        k: jax.Array,
-        v: jax.Array,
-        mask: jax.Array,
-        *,
-        dtype: jnp.dtype,
-        implementation: str,
-    ) -> jax.Array:
-        """The attention between the projections, as a method of its own so that a capture sees it.
-
-        q [B, T, N, H] is turned and scaled. `implementation` is gemma_fast:NAME of a core.
-        """
-        return CORES[implementation.partition(":")[2]](q, k, v, mask, dtype=dtype)
 
     def _cached(
         self, k: jax.Array, v: jax.Array, attn_mask: jax.Array, kv_cache: KVCache | None

@@ -183,3 +183,14 @@ def same_rounding(found, wanted):
     assert found.dtype == jnp.bfloat16 and found.shape == wanted.shape
     assert share_that_differs(found, wanted) <= 0.005 + 1 / wanted.size
     close(found, wanted, tolerance=2**-7)
+
+
+def core_named(name, *, layer=None):
+    """A core as a layer calls it: the name is looked up, or chosen, at every call."""
+    from assay.models.gemma_core import CORES, chosen_core
+
+    def attend(q, k, v, mask, *, dtype):
+        chosen = chosen_core(name, q, k, v, dtype=dtype, layer=layer)
+        return CORES[chosen](q, k, v, mask, dtype=dtype)
+
+    return attend

@@ -9,10 +9,9 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
 import jax.numpy as jnp  # noqa: E402
-from gemma_cases import BATCH, close, compiled, normal, some_mask  # noqa: E402
+from gemma_cases import BATCH, close, compiled, core_named, normal, some_mask  # noqa: E402
 
 from assay.models import gemma, gemma_fast  # noqa: E402
-from assay.models.gemma_core import core_named  # noqa: E402
 
 QUERIES, KEYS, DIM = 5, 9, 16
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")

@@ -9,10 +9,10 @@ jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
 import jax.numpy as jnp  # noqa: E402
-from gemma_cases import BATCH, normal, some_mask  # noqa: E402
+from gemma_cases import BATCH, core_named, normal, some_mask  # noqa: E402
 
 from assay.models import gemma_core, gemma_thresholds  # noqa: E402
-from assay.models.gemma_core import CORES, core_named  # noqa: E402
+from assay.models.gemma_core import CORES  # noqa: E402
 
 HERE = "here"
 CHOICES = (("gemma:xla", 1), ("gemma:pallas", 8))
