@@ -54,11 +54,11 @@ def run(
     ] = "float32",
 ) -> None:
     """Run a language model on a text, and capture the inputs of its attention."""
-    from assay.studies.reading import Reading, carry_out
+    from assay.studies.text_capture import TextCapture, carry_out
     from assay.workloads.recording.selection import Options
     from assay.workloads.store import Store
 
-    asked = Reading(
+    asked = TextCapture(
         model=hf,
         to=to,
         text=text,

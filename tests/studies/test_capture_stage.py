@@ -1,6 +1,7 @@
 """A study that captures first and measures what it captured, whose cells are not known before."""
 
 import json
+import os
 
 import pytest
 from verbs.command_line import assay
@@ -8,7 +9,7 @@ from verbs.command_line import assay
 pytest.importorskip("transformers")
 
 from assay.errors import BadInput
-from assay.studies.reading import Reading, carry_out_once
+from assay.studies.text_capture import TextCapture, carry_out_once
 from assay.workloads.store import Store
 
 SETTINGS = {
@@ -58,7 +59,7 @@ def test_a_model_that_is_not_there_fails_the_stage_and_nothing_is_measured(tmp_p
 
 def asked(folder, **changes):
     settings = {"model": "random:llama", "to": folder / "store", "tokens": 12, "decode": 1}
-    return Reading(**{**settings, **changes})
+    return TextCapture(**{**settings, **changes})
 
 
 def test_a_capture_is_made_once_and_again_where_it_was_interrupted(tmp_path):
@@ -70,7 +71,11 @@ def test_a_capture_is_made_once_and_again_where_it_was_interrupted(tmp_path):
         carry_out_once(asked(tmp_path, tokens=11))
     assert manifest.read_text() == written  # what is there is never lost to other settings
 
-    manifest.write_text("".join(written.splitlines(keepends=True)[:-2]))  # killed before its end
+    torn = "".join(written.splitlines(keepends=True)[:-2])  # without its end
+    manifest.write_text(torn)
+    with pytest.raises(BadInput, match="began and has not ended"):  # this process still runs
+        carry_out_once(asked(tmp_path))
+    manifest.write_text(torn.replace(f'"pid":{os.getpid()}', '"pid":999999999'))
     assert carry_out_once(asked(tmp_path)).records == first.records
     store = Store.open(tmp_path / "store")
     assert all(store.read(record) for record in store.manifest().records)

@@ -7,7 +7,7 @@ from typing import Any
 from assay.bench.loop import Begin
 from assay.errors import BadInput, CannotRunHere
 from assay.records.schema import Measurement
-from assay.studies import reading
+from assay.studies import text_capture
 from assay.studies.cell import Cell
 from assay.studies.study import Study
 from assay.workloads.recording.selection import Options
@@ -38,7 +38,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
     (model,) = cell.subjects
     yield Begin(model)
     try:
-        report = reading.carry_out_once(_asked(model, cell))
+        report = text_capture.carry_out_once(_asked(model, cell))
     except (BadInput, CannotRunHere) as error:
         status = "skipped" if isinstance(error, CannotRunHere) else "failed"
         metric = "load" if isinstance(error, BadInput) else "captured_records"
@@ -57,9 +57,9 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
     )
 
 
-def _asked(model: str, cell: Cell) -> reading.Reading:
+def _asked(model: str, cell: Cell) -> text_capture.TextCapture:
     given = cell.options
-    return reading.Reading(
+    return text_capture.TextCapture(
         model=model,
         to=Path(given["to"]),
         text=given["text"] or None,
