@@ -1,4 +1,4 @@
-"""Calls as a model would hand them over, made without one."""
+"""Calls as a model would hand them over, made without one, and whether a run accounts for them."""
 
 import numpy as np
 
@@ -37,3 +37,25 @@ def equal(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
     return found.keys() == wanted.keys() and all(
         found[name].digest() == tensor.digest() for name, tensor in wanted.items()
     )
+
+
+def put_all(recording, count, **given):
+    """Put so many calls; which were taken."""
+    tensors = call()
+    return [recording.put(taken(recording, tensors, step=n, **given)) for n in range(count)]
+
+
+def check_books(recording, store, puts):
+    """Kept, dropped and duplicates make up what was offered; the manifest says the same."""
+    report, manifest = recording.report(), store.manifest()
+    assert report.records + sum(report.dropped.values()) + report.duplicates == puts
+    assert len(manifest.records) == report.records
+    assert sum(r.bytes for r in manifest.records) <= report.bytes
+    (end,) = manifest.ends
+    assert (end.records, end.bytes, end.dropped, end.duplicates) == (
+        report.records,
+        report.bytes,
+        report.dropped,
+        report.duplicates,
+    )
+    return report
