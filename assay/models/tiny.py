@@ -1,0 +1,59 @@
+"""The size at which models are examined, and options of steps brought down to it.
+
+What tells two steps apart is kept: widths shrink in proportion, modes and shares stay.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from assay.models.gpt2_config import Config, GPTConfig, RA_MLA_Config
+
+LAYERS, HEADS, WIDTH = 4, 2, 16
+MLP_WIDTH = 32
+# Options of parts at this size; each default of the 124M model stands for its entry here.
+OPTIONS: dict[str, int] = {
+    "mlp_width": MLP_WIDTH,
+    "d_latent": 12,
+    "rope_dims": 4,
+    "mlp_splice_width": 8,
+    "mg_width": 4,
+    "mx_rank": 4,
+    "ct_k": 3,
+    "mx_k": 3,
+    "ra_window": 5,
+}
+_SHAPE: dict[str, int] = {"block_size": 16, "vocab_size": 61}
+_FULL = {item.name: item.default for item in fields(RA_MLA_Config)} | {"mlp_width": 4 * 768}
+
+
+def config(*, latent: bool, options: Mapping[str, Any] | None = None) -> Config:
+    """The tiny configuration of a variant, with options of the 124M model scaled down."""
+    given = {**OPTIONS, **scaled(options or {})}
+    if latent:
+        shape = {"n_layers": LAYERS, "n_heads": HEADS, "d_model": WIDTH, "head_dim": WIDTH // HEADS}
+        return RA_MLA_Config(**_SHAPE, **shape, **given)
+    given.pop("d_latent")
+    return GPTConfig(**_SHAPE, n_layer=LAYERS, n_head=HEADS, n_embd=WIDTH, **given)
+
+
+def scaled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of the 124M model at this size."""
+    return {name: _scaled(name, value) for name, value in options.items()}
+
+
+def _scaled(name: str, value: Any) -> Any:
+    if name in OPTIONS and value is not None:
+        return max(1, round(value * OPTIONS[name] / _FULL[name]))
+    if name.endswith("_layers"):
+        return _layers(value)
+    return value
+
+
+def _layers(given: str | tuple[int, ...]) -> str | tuple[int, ...]:
+    """Layers of 12 as layers of these: the same places, at least one."""
+    full = _FULL["n_layers"]
+    if not isinstance(given, str):
+        return tuple(sorted({layer * LAYERS // full for layer in given}))
+    word, colon, count = given.partition(":")
+    return f"{word}:{max(1, round(int(count) * LAYERS / full))}" if colon else given
