@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.errors import BadInput
+from assay.models import option_text
 
 Family = Literal["named", "ratio"]
 PAGE = Path(__file__).parents[2] / "docs" / "models-steps.md"
@@ -190,11 +191,6 @@ def _guess(name: str) -> str:
     return f"did you mean {' or '.join(lower[found] for found in close)}? " if close else ""
 
 
-def options_text(options: Mapping[str, Any]) -> str:
-    """Options as they are told: name=value, sorted."""
-    return " ".join(f"{name}={options[name]}" for name in sorted(options))
-
-
 def page() -> str:
     """The text of docs/models-steps.md."""
     return _PAGE.format(rows="\n".join(_row(step) for step in STEPS))
@@ -202,7 +198,7 @@ def page() -> str:
 
 def _row(step: Step) -> str:
     told = step.description + (f" ({step.wanting})" if step.wanting else "")
-    options = f"`{options_text(step.options)}`" if step.options else ""
+    options = f"`{option_text.spelled(step.options)}`" if step.options else ""
     return f"| {step.id} | {', '.join(step.aliases)} | `{step.variant}` | {options} | {told} |"
 
 
@@ -212,8 +208,9 @@ _PAGE = """\
 For people who run ablations: what each step builds. Made from the registry by
 `python -m assay.models.steps`, not by hand. Options that are not named have the defaults of
 [gpt2_config.py](../assay/models/gpt2_config.py). `assay check --models STEP` examines a step;
-`named`, `ratio` and `all` stand for many. A trailing 0 or 1 behind a named step, as old scripts
-write it, is taken off with a warning.
+`named`, `ratio` and `all` stand for many, and a variant may carry options of its own:
+`GPT2_RACT+ct_mode=max+ct_k=4`. A trailing 0 or 1 behind a named step, as old scripts write it, is
+taken off with a warning.
 
 | step | also | variant | options | what it is |
 |---|---|---|---|---|

@@ -24,7 +24,8 @@ OPTIONS: dict[str, int] = {
     "ra_window": 5,
 }
 _SHAPE: dict[str, int] = {"block_size": 16, "vocab_size": 61}
-_FULL = {item.name: item.default for item in fields(RA_MLA_Config)} | {"mlp_width": 4 * 768}
+# What an option is where nothing says otherwise, at the size of GPT-2 124M.
+FULL = {item.name: item.default for item in fields(RA_MLA_Config)} | {"mlp_width": 4 * 768}
 
 
 def config(*, latent: bool, options: Mapping[str, Any] | None = None) -> Config:
@@ -44,7 +45,7 @@ def scaled(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _scaled(name: str, value: Any) -> Any:
     if name in OPTIONS and value is not None:
-        return max(1, round(value * OPTIONS[name] / _FULL[name]))
+        return max(1, round(value * OPTIONS[name] / FULL[name]))
     if name.endswith("_layers"):
         return _layers(value)
     return value
@@ -52,7 +53,7 @@ def _scaled(name: str, value: Any) -> Any:
 
 def _layers(given: str | tuple[int, ...]) -> str | tuple[int, ...]:
     """Layers of 12 as layers of these: the same places, at least one."""
-    full = _FULL["n_layers"]
+    full = FULL["n_layers"]
     if not isinstance(given, str):
         return tuple(sorted({layer * LAYERS // full for layer in given}))
     word, colon, count = given.partition(":")

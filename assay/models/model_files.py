@@ -1,0 +1,56 @@
+"""Which models a user's files have, read from their text: nothing of theirs is run.
+
+A model is a class whose name begins with GPT2, at the top of a file.
+"""
+
+import ast
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.errors import BadInput
+
+MODEL = "GPT2"  # how the names of models begin
+
+
+def names_in(path: Path) -> tuple[str, ...]:
+    """The models of a file that was named: one must be there."""
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}; give the path of a Python file with a model")
+    found = _defined(path)
+    if not found:
+        raise BadInput(
+            f"{path} defines no class whose name begins with {MODEL}; a model is one, with "
+            "get_num_params: see docs/models.md"
+        )
+    return found
+
+
+def in_folders(folders: Sequence[Path]) -> dict[str, Path]:
+    """The models of a user's folders, and of their sub-folders `models`, with their files."""
+    found: dict[str, Path] = {}
+    for file in _files(folders):
+        for name in _defined(file):
+            if found.setdefault(name, file) != file:
+                raise BadInput(f"{name} is in {found[name]} and in {file}; rename one of the two")
+    return found
+
+
+def _files(folders: Sequence[Path]) -> list[Path]:
+    found = []
+    for folder in folders:
+        inside = [*folder.glob("*.py"), *folder.glob("models/*.py")]
+        found += [folder] if folder.is_file() else sorted(inside)
+    return [path for path in found if not path.name.startswith("_")]
+
+
+def _defined(path: Path) -> tuple[str, ...]:
+    """The names of models at the top of a file, also those given by assignment."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read as Python: {error}") from error
+    names = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return tuple(dict.fromkeys(name for name in names if name.startswith(MODEL)))
