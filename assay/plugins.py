@@ -11,7 +11,7 @@ import importlib.util
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -182,7 +182,7 @@ def _folder_defaults(kind: Plugin) -> dict[str, Any]:
 
 def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) -> Plugin:
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        doc, literals, functions = _told(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, UnicodeDecodeError) as error:
         problem = f"cannot be read as Python: {error}"
         return Plugin(kind=kind, name=name, path=path, problem=problem)
@@ -190,10 +190,17 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         kind=kind,
         name=name,
         path=path,
-        doc=ast.get_docstring(tree) or "",
-        literals={**defaults, **_literals(tree)},
-        functions=_functions(tree),
+        doc=doc,
+        literals={**defaults, **literals},
+        functions=functions,
     )
+
+
+@lru_cache(maxsize=1 << 10)  # by the text, so an edit is seen
+def _told(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]]:
+    """Docstring, literals and functions of a file."""
+    tree = ast.parse(text, filename=filename)
+    return ast.get_docstring(tree) or "", _literals(tree), _functions(tree)
 
 
 def _functions(tree: ast.Module) -> frozenset[str]:
