@@ -182,7 +182,8 @@ def find(name: str) -> tuple[Step, str]:
     stripped = by_name.get(name[:-1]) if name.endswith(_SUFFIXES) else None
     if stripped and stripped.family == "named":
         return stripped, f"step {name}: the trailing {name[-1]} means nothing; write {name[:-1]}"
-    raise BadInput(f"there is no step {name!r}; {_guess(name)}the steps are {', '.join(by_name)}")
+    ids = ", ".join(step.id for step in STEPS)
+    raise BadInput(f"there is no step {name!r}; {_guess(name)}the steps are {ids}")
 
 
 def _guess(name: str) -> str:

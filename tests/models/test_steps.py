@@ -68,7 +68,7 @@ def test_what_is_no_step_is_refused(name):
 
 
 def test_a_refusal_names_the_nearest_and_all():
-    with pytest.raises(BadInput, match=r"did you mean .*MLAKV.*the steps are B, RA, RALATE"):
+    with pytest.raises(BadInput, match=r"did you mean .*MLAKV.*the steps are B, RA, RANONE"):
         steps.find("mlakv")
 
 
