@@ -5,7 +5,7 @@
 In each round the same records are written raw (open, write, perhaps fsync, close) and through a
 recording, one after the other; which goes first alternates. Ratios are of the two in one round.
 The writer's time is from the first put until everything is listed: it has checksums, names and a
-manifest besides the bytes. The figures stand in docs/captures.md.
+manifest besides the bytes. The figures stand in docs/results/capture.md.
 """
 
 import argparse
