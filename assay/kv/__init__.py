@@ -1,0 +1,1 @@
+"""What a cache stores for each token, and what that costs."""

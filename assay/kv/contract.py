@@ -1,0 +1,89 @@
+"""The contract of a cache layout: what one attention layer keeps of a token, and in what form.
+
+A layout is a file in layouts/ with three functions. `streams(spec)` names what is kept, one entry
+for each tensor: its bytes follow from that and from nothing else. `encode(values, codecs)` makes
+what is kept of what a layer computed, `decode(stored, codecs)` makes of it again what attention
+reads. A layer goes through both in training too, without a cache: attention never sees anything
+that a cache would not give back, so a codec cannot be left out of the graph.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from assay import plugins
+
+KIND = "layouts"
+BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream:
+    """One tensor of a cache: [batch, tokens, width], or [batch, heads, tokens, width]."""
+
+    name: str
+    width: int
+    dtype: str
+    heads: int | None = None
+
+    @property
+    def bytes_per_token(self) -> int:
+        return (self.heads or 1) * self.width * BYTES[self.dtype]
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What a layer keeps of a whole sequence, whatever its length: [batch, width]."""
+
+    name: str
+    width: int
+    dtype: str
+
+    @property
+    def bytes(self) -> int:
+        return self.width * BYTES[self.dtype]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KVSpec:
+    """One attention layer as its cache sees it. What a layer does not have is 0 or empty."""
+
+    dtype: str
+    head_dim: int
+    key_heads: int = 0
+    query_heads: int = 0  # whose queries later tokens read
+    value_heads: int = 0
+    latents: tuple[int, ...] = ()  # widths; the first holds what keys are made of
+    codes: tuple[int, ...] = ()  # what a splice makes of each latent
+    rope_dims: int = 0  # beside the first latent or its code
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """A file of layouts/, loaded."""
+
+    name: str
+    exact: bool  # whether `decode` gives back what `encode` was given, bit for bit
+    scales: str | None  # what shares a scale, where numbers are kept with one
+    streams: Callable[[KVSpec], tuple[Stream, ...]]
+    encode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
+    decode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
+
+    def bytes_per_token(self, spec: KVSpec) -> int:
+        """What one token takes in one layer."""
+        return sum(stream.bytes_per_token for stream in self.streams(spec))
+
+
+def load(name: str, folders: Sequence[Path] = ()) -> Layout:
+    """The layout called `name`; imports its framework."""
+    plugin = plugins.find(KIND, name, folders)
+    module = plugins.load(plugin)
+    return Layout(
+        name=plugin.name,
+        exact=plugin.literals["EXACT"],
+        scales=plugin.literals["SCALES"],
+        streams=module.streams,
+        encode=module.encode,
+        decode=module.decode,
+    )

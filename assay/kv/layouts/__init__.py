@@ -1,0 +1,6 @@
+"""Cache layouts, one file each: what is kept of a token. See kv/contract.py."""
+
+CONTRACT = ("streams", "encode", "decode")
+FRAMEWORK = "torch"
+EXACT = True
+SCALES = None
