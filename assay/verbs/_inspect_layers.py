@@ -11,7 +11,7 @@ from assay.reports.heat_map import HeatMap
 from assay.reports.outlines import Outline, Outlines, superscript
 
 if TYPE_CHECKING:
-    from assay.capture.inspect.sites import Site
+    from assay.capture.inspect.site_phases import SitePhase
 
 MOST_CELLS = 300_000  # of maps of layers; more would make the page heavier than five megabytes
 _TENSORS = ("q", "k", "v")
@@ -20,14 +20,14 @@ _CHANNEL_SPAN = (-2.0, 5.0)  # log2 of a channel over the median of its head, fr
 _SHARE_FLOOR = 1e-7
 
 
-def by_layer(found: Sequence["Site"]) -> tuple[Figure, ...]:
+def by_layer(found: Sequence["SitePhase"]) -> tuple[Figure, ...]:
     """What each attention's largest call looks like, one drawing for each attention."""
     every = _largest_phase(found)
     named = dict(zip(_panel_names(every), every, strict=True))
     shown = _most_telling(named)
     named = {name: named[name] for name in _affordable(named, shown)}
     fewer = f"{len(named)} of {len(every)} layers are drawn." if len(named) < len(every) else ""
-    makes: dict[str, Callable[[Site], tuple[str, tuple[str, ...]] | None]] = {
+    makes: dict[str, Callable[[SitePhase], tuple[str, tuple[str, ...]] | None]] = {
         "Sizes of q, k and v": _sizes,
         "Values, in standard deviations": _deviations,
         "Channels of k, over the median of their head": _channels,
@@ -48,7 +48,7 @@ def by_layer(found: Sequence["Site"]) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def _affordable(named: dict[str, "Site"], shown: str | None) -> list[str]:
+def _affordable(named: dict[str, "SitePhase"], shown: str | None) -> list[str]:
     """Layers evenly spaced, as many as a page can hold, and the one shown first."""
     cells = 0
     for site in named.values():
@@ -59,9 +59,9 @@ def _affordable(named: dict[str, "Site"], shown: str | None) -> list[str]:
     return [name for i, name in enumerate(named) if i % every == 0 or name == shown]
 
 
-def _largest_phase(found: Sequence["Site"]) -> list["Site"]:
+def _largest_phase(found: Sequence["SitePhase"]) -> list["SitePhase"]:
     """Of each attention the phase that has its largest call."""
-    best: dict[tuple, Site] = {}
+    best: dict[tuple, SitePhase] = {}
     for site in found:
         place = (site.run, site.rank, site.layer, site.site)
         if place not in best or site.fullest.pairs > best[place].fullest.pairs:
@@ -69,7 +69,7 @@ def _largest_phase(found: Sequence["Site"]) -> list["Site"]:
     return list(best.values())
 
 
-def _panel_names(found: Sequence["Site"]) -> list[str]:
+def _panel_names(found: Sequence["SitePhase"]) -> list[str]:
     several = len({(site.run, site.rank) for site in found}) > 1
     order = list(dict.fromkeys((site.run, site.rank) for site in found))
     return [
@@ -78,17 +78,17 @@ def _panel_names(found: Sequence["Site"]) -> list[str]:
     ]
 
 
-def _most_telling(named: dict[str, "Site"]) -> str | None:
+def _most_telling(named: dict[str, "SitePhase"]) -> str | None:
     """The layer whose keys have the farthest channel."""
 
-    def farthest(site: "Site") -> float:
+    def farthest(site: "SitePhase") -> float:
         channels = site.channels("k")
         return channels.outliers[0].times if channels and channels.outliers else 0.0
 
     return max(named, key=lambda name: farthest(named[name]), default=None)
 
 
-def _sizes(site: "Site") -> tuple[str, tuple[str, ...]] | None:
+def _sizes(site: "SitePhase") -> tuple[str, tuple[str, ...]] | None:
     found = {name: h for name in _TENSORS if (h := site.magnitudes(name)) and h.total}
     if not found:
         return None
@@ -117,7 +117,7 @@ def _every(bins: int) -> int:
     return 2 if bins <= 20 else 4 if bins <= 40 else 8
 
 
-def _deviations(site: "Site") -> tuple[str, tuple[str, ...]] | None:
+def _deviations(site: "SitePhase") -> tuple[str, tuple[str, ...]] | None:
     tensors = site.fullest.tensors
     found = {name: h for name in _TENSORS if name in tensors and (h := tensors[name].deviations)}
     if not found:
@@ -153,7 +153,7 @@ def _below(place: float) -> float:
     return 0.5 * math.erfc(-place / math.sqrt(2))
 
 
-def _channels(site: "Site") -> tuple[str, tuple[str, ...]] | None:
+def _channels(site: "SitePhase") -> tuple[str, tuple[str, ...]] | None:
     channels = site.channels("k")
     if channels is None:
         return None
@@ -179,7 +179,7 @@ def _channels(site: "Site") -> tuple[str, tuple[str, ...]] | None:
     return heat_map.draw(drawn, label=f"channels of k in {site.label}"), (told,)
 
 
-def _attention(site: "Site") -> tuple[str, tuple[str, ...]] | None:
+def _attention(site: "SitePhase") -> tuple[str, tuple[str, ...]] | None:
     found = site.fullest.map
     if found is None or site.fullest.attention is None:
         return None

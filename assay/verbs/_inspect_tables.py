@@ -9,7 +9,7 @@ from assay.reports.tables import Entry, Table
 
 if TYPE_CHECKING:
     from assay.capture.inspect.look import Look, TensorLook
-    from assay.capture.inspect.sites import Site
+    from assay.capture.inspect.site_phases import SitePhase
     from assay.workloads.manifest import CaptureRun, Manifest
 
 MOST_ROWS = 60  # calls that are told one by one
@@ -28,9 +28,9 @@ def runs_table(manifest: "Manifest") -> Table:
 
 def calls_table(looks: Sequence["Look"]) -> Table:
     """A row for each call."""
-    from assay.capture.inspect.sites import sites
+    from assay.capture.inspect.site_phases import site_phases
 
-    alone = [(look, sites([look])[0]) for look in looks]
+    alone = [(look, site_phases([look])[0]) for look in looks]
     found = Table(
         title=f"{len(looks):,} captured call{'s' if len(looks) > 1 else ''}",
         columns=("layer", "step", "phase", "site", *_COLUMNS),
@@ -41,7 +41,7 @@ def calls_table(looks: Sequence["Look"]) -> Table:
     return _said_once(found)
 
 
-def sites_table(found: Sequence["Site"]) -> Table:
+def site_phases_table(found: Sequence["SitePhase"]) -> Table:
     """A row for each site and phase, its steps told as one."""
     calls = sum(len(site.looks) for site in found)
     told = Table(
@@ -137,7 +137,7 @@ def model_facts(run: "CaptureRun") -> list[str]:
     ]
 
 
-def _row(site: "Site") -> tuple[Entry | str, ...]:
+def _row(site: "SitePhase") -> tuple[Entry | str, ...]:
     look = site.fullest
     q, k = look.tensors.get("q"), look.tensors.get("k")
     return (
@@ -153,7 +153,7 @@ def _row(site: "Site") -> tuple[Entry | str, ...]:
     )
 
 
-def _attention_row(site: "Site") -> tuple[Entry, ...]:
+def _attention_row(site: "SitePhase") -> tuple[Entry, ...]:
     why = site.fullest.why_no_attention or "no query sees two keys"
     return (
         _number(_mean(site.entropy), why),
@@ -164,7 +164,7 @@ def _attention_row(site: "Site") -> tuple[Entry, ...]:
     )
 
 
-def _channel(site: "Site") -> Entry:
+def _channel(site: "SitePhase") -> Entry:
     import math
 
     channels = site.channels("k")
@@ -205,7 +205,7 @@ def _tensor_row(tensor: "TensorLook") -> tuple[Entry | str, ...]:
     )
 
 
-def _layer(site: "Site") -> Entry | str:
+def _layer(site: "SitePhase") -> Entry | str:
     return _layer_of(site.fullest)
 
 

@@ -11,13 +11,13 @@ from assay.verbs._inspect_tables import (
     calls_table,
     model_facts,
     runs_table,
-    sites_table,
+    site_phases_table,
     tensors_table,
 )
 
 if TYPE_CHECKING:
     from assay.capture.inspect.look import Look
-    from assay.capture.inspect.sites import Site
+    from assay.capture.inspect.site_phases import SitePhase
     from assay.reports.tables import Table
     from assay.workloads.manifest import Manifest
 
@@ -31,17 +31,17 @@ class Seen:
     manifest: "Manifest | None"
 
     @cached_property
-    def sites(self) -> list["Site"]:
-        from assay.capture.inspect.sites import sites
+    def site_phases(self) -> list["SitePhase"]:
+        from assay.capture.inspect.site_phases import site_phases
 
-        return sites(self.looks)
+        return site_phases(self.looks)
 
     @cached_property
     def sentences(self) -> list[str]:
         """What stands out."""
         from assay.capture.inspect.findings import findings
 
-        return findings(self.sites)
+        return findings(self.site_phases)
 
     @property
     def problems(self) -> list[str]:
@@ -50,7 +50,7 @@ class Seen:
 
     @property
     def headline(self) -> str:
-        layers = len({(s.run, s.rank, s.layer, s.site) for s in self.sites})
+        layers = len({(s.run, s.rank, s.layer, s.site) for s in self.site_phases})
         if not self.looks:
             return "no captured calls"
         if self.manifest is None:
@@ -63,12 +63,12 @@ class Seen:
         if not self.looks:
             return []
         many = len(self.looks) > MOST_ROWS
-        return [sites_table(self.sites) if many else calls_table(self.looks)]
+        return [site_phases_table(self.site_phases) if many else calls_table(self.looks)]
 
     def tensors(self) -> "Table":
         """Of every call, or of the largest of each site where there are many."""
         many = len(self.looks) > MOST_ROWS
-        return tensors_table([site.fullest for site in self.sites] if many else self.looks)
+        return tensors_table([site.fullest for site in self.site_phases] if many else self.looks)
 
 
 def show(seen: Seen) -> None:
@@ -107,8 +107,8 @@ def write_page(seen: Seen, path: Path) -> None:
         facts=tuple(_facts(seen)),
         answers=tuple(sentences),
         problems=tuple(seen.problems),
-        overview=overview(seen.sites),
-        layers=by_layer(seen.sites),
+        overview=overview(seen.site_phases),
+        layers=by_layer(seen.site_phases),
         tables=tuple(seen.tables()),
         details=tuple(_details(seen)),
     )

@@ -13,7 +13,7 @@ from assay.capture.inspect.findings import findings
 from assay.capture.inspect.histogram import deviations, magnitudes
 from assay.capture.inspect.look import look
 from assay.capture.inspect.plain import as_plain
-from assay.capture.inspect.sites import sites
+from assay.capture.inspect.site_phases import site_phases
 from assay.errors import BadInput
 from assay.workloads.files import tensor_files
 from assay.workloads.manifest import TensorEntry
@@ -40,13 +40,13 @@ def test_planted_channels_are_found_and_named(tmp_path, dtype):
     places = {(o.head, o.channel) for o in outliers}
     assert places == {(made.OUTLIER_HEAD, channel) for channel in made.OUTLIER_CHANNELS}
     assert outliers[0].channel == made.OUTLIER_CHANNELS[0] and outliers[0].times > 20
-    sentences = "\n".join(findings(sites(found)))
+    sentences = "\n".join(findings(site_phases(found)))
     assert "2 key channels are up to" in sentences
     assert "head 1 channel 17, head 1 channel 29" in sentences
 
 
 def test_a_planted_sink_is_found_and_named(seen):
-    layer = [s for s in sites(seen) if s.layer == made.SINK_LAYER and s.phase == "prefill"]
+    layer = [s for s in site_phases(seen) if s.layer == made.SINK_LAYER and s.phase == "prefill"]
     sink = layer[0].sink
     assert np.argmax(sink) == made.SINK_HEAD and sink[made.SINK_HEAD] > 0.95
     (sentence,) = [line for line in findings(layer) if "first key" in line]
@@ -58,7 +58,7 @@ def test_nothing_stands_out_of_normal_numbers(tmp_path):
     for layer in range(4):
         made.add(store, made.call(seed=layer, heads=8, kv_heads=8, dim=128), layer=layer)
     found = list(looks(store, store.manifest().records))
-    assert findings(sites(found))[0].startswith("Nothing stands out")
+    assert findings(site_phases(found))[0].startswith("Nothing stands out")
 
 
 def test_few_tokens_tell_no_outliers():
@@ -93,7 +93,7 @@ def test_deviations_are_counted_in_halves_of_a_standard_deviation():
 
 
 def test_steps_of_a_site_are_put_together(seen):
-    found = sites(seen)
+    found = site_phases(seen)
     assert [(s.layer, s.phase, len(s.looks)) for s in found] == [
         (layer, phase, count)
         for layer in range(3)
@@ -146,7 +146,7 @@ def test_records_without_tensors_show_what_they_have(tmp_path, mode):
     if mode == "stats":
         place = made.OUTLIER_HEAD * 32 + made.OUTLIER_CHANNELS[0]
         assert k.stats.outliers[0][0] == place
-    assert "need whole tensors" in findings(sites(found))[0]
+    assert "need whole tensors" in findings(site_phases(found))[0]
     json.dumps([as_plain(look) for look in found], allow_nan=False)
 
 
@@ -157,7 +157,7 @@ def test_numbers_that_are_not_finite_are_told(tmp_path):
     store = Store.create(tmp_path / "store")
     made.add(store, made.call(plant=plant, dtype="float16"))
     found = looks(store, store.manifest().records)
-    assert "1 numbers of v are not finite" in "\n".join(findings(sites(found)))
+    assert "1 numbers of v are not finite" in "\n".join(findings(site_phases(found)))
 
 
 def test_one_file_alone(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from assay.capture.inspect.channels import OUTLIER, OutlierChannel
-from assay.capture.inspect.sites import Site
+from assay.capture.inspect.site_phases import SitePhase
 
 SINK = 0.5  # a head whose first key has so much weight,
 SINK_OVER_UNIFORM = 4.0  # and so many times what equal weights would give it
@@ -24,11 +24,11 @@ class Finding:
 
     kind: str
     weight: float
-    site: Site
+    site: SitePhase
     text: str
 
 
-def findings(found: Sequence[Site]) -> list[str]:
+def findings(found: Sequence[SitePhase]) -> list[str]:
     """A sentence for each kind of thing that stands out; one that says so where nothing does."""
     by_kind: dict[str, list[Finding]] = {}
     for find in _FINDERS:
@@ -46,17 +46,17 @@ def findings(found: Sequence[Site]) -> list[str]:
     return lines or [_nothing(found)]
 
 
-def _attention_of(site: Site) -> tuple:
+def _attention_of(site: SitePhase) -> tuple:
     return (site.run, site.rank, site.layer, site.site)
 
 
-def _nonfinite(site: Site) -> Iterator[Finding]:
+def _nonfinite(site: SitePhase) -> Iterator[Finding]:
     for name, count in site.nonfinite().items():
         text = f"{count:,} numbers of {name} are not finite"
         yield Finding(kind=f"such numbers of {name}", weight=count, site=site, text=text)
 
 
-def _outliers(site: Site, *, name: str) -> Iterator[Finding]:
+def _outliers(site: SitePhase, *, name: str) -> Iterator[Finding]:
     channels, word = site.channels(name), _TENSORS[name]
     if channels is None or not channels.outliers:
         return
@@ -75,7 +75,7 @@ def _places(outliers: Sequence[OutlierChannel], most: int = 4) -> str:
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
-def _sinks(site: Site) -> Iterator[Finding]:
+def _sinks(site: SitePhase) -> Iterator[Finding]:
     uniform = site.uniform_sink
     if uniform is None:
         return
@@ -91,7 +91,7 @@ def _sinks(site: Site) -> Iterator[Finding]:
         yield Finding(kind="sinks", weight=share, site=site, text=text)
 
 
-def _peaks(site: Site) -> Iterator[Finding]:
+def _peaks(site: SitePhase) -> Iterator[Finding]:
     if site.uniform_entropy is None or math.exp(site.uniform_entropy) < PEAKED_OF:
         return
     heads = _heads(site.entropy, lambda nats: math.exp(nats) < PEAKED_KEYS)
@@ -103,7 +103,7 @@ def _peaks(site: Site) -> Iterator[Finding]:
         yield Finding(kind=kind, weight=-nats, site=site, text=text)
 
 
-def _scores(site: Site) -> Iterator[Finding]:
+def _scores(site: SitePhase) -> Iterator[Finding]:
     heads = _heads(site.score_absmax, lambda size: size >= LARGE_SCORE)
     if heads:
         best, size = max(heads, key=lambda pair: pair[1])
@@ -111,7 +111,7 @@ def _scores(site: Site) -> Iterator[Finding]:
         yield Finding(kind=f"scores of {LARGE_SCORE:g} or more", weight=size, site=site, text=text)
 
 
-def _ranges(site: Site) -> Iterator[Finding]:
+def _ranges(site: SitePhase) -> Iterator[Finding]:
     for name in _TENSORS:
         size = site.absmax(name)
         over = [(end, dtype) for dtype, end in ENDS.items() if size is not None and size > end]
@@ -122,7 +122,7 @@ def _ranges(site: Site) -> Iterator[Finding]:
             yield Finding(kind=kind, weight=size, site=site, text=text)
 
 
-def _padding(site: Site) -> Iterator[Finding]:
+def _padding(site: SitePhase) -> Iterator[Finding]:
     if site.padding_share:
         text = f"{100 * site.padding_share:.0f} % of the keys are padding, hidden from every query"
         yield Finding(kind="padding", weight=site.padding_share, site=site, text=text)
@@ -134,7 +134,7 @@ def _heads(
     return [(h, value) for h, value in enumerate(values) if value is not None and stands_out(value)]
 
 
-_FINDERS: tuple[Callable[[Site], Iterator[Finding]], ...] = (
+_FINDERS: tuple[Callable[[SitePhase], Iterator[Finding]], ...] = (
     _nonfinite,
     *(partial(_outliers, name=name) for name in _TENSORS),
     _sinks,
@@ -145,7 +145,7 @@ _FINDERS: tuple[Callable[[Site], Iterator[Finding]], ...] = (
 )
 
 
-def _nothing(found: Sequence[Site]) -> str:
+def _nothing(found: Sequence[SitePhase]) -> str:
     if not found:
         return "There is nothing to see."
     if not any(look.attention for site in found for look in site.looks):

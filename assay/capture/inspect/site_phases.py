@@ -1,4 +1,4 @@
-"""What the calls of one attention have in common: many steps of a site told as one."""
+"""What the calls of one attention in one phase have in common: many steps told as one."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _NEW_IN_EACH = ("q", "out")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Site:
+class SitePhase:
     """The looks at one site in one phase of one run; means over them are over their queries."""
 
     run: str | None
@@ -124,7 +124,7 @@ class Site:
         return tuple(_weighted([(values[h], n) for values, n in found]) for h in range(heads))
 
 
-def sites(looks: Iterable[Look]) -> list[Site]:
+def site_phases(looks: Iterable[Look]) -> list[SitePhase]:
     """The looks, put together by run, site and phase; in order of layers."""
     groups: dict[tuple, list[Look]] = {}
     for look in looks:
@@ -132,7 +132,7 @@ def sites(looks: Iterable[Look]) -> list[Site]:
         place = (key.run, key.rank, key.layer, key.site) if key else (None, 0, None, look.name)
         groups.setdefault((*place, look.phase), []).append(look)
     return [
-        Site(run=run, rank=rank, layer=layer, site=site, phase=phase, looks=tuple(found))
+        SitePhase(run=run, rank=rank, layer=layer, site=site, phase=phase, looks=tuple(found))
         for (run, rank, layer, site, phase), found in groups.items()
     ]
 
