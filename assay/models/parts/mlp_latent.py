@@ -1,5 +1,4 @@
-"""Reciprocal MLP, third form: the latent of attention enters the MLP, and the MLP's hidden values
-enter the latent of the next block.
+"""Reciprocal MLP, third form: attention's latent enters the MLP, the MLP the next block's latent.
 
 hidden + c a W latent, without a gradient to the latent; the next block adds c a W' hidden to its
 new latent. Without a latent the keys of all heads take its place. `mr_tying`: W' is the transpose

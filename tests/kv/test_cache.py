@@ -1,0 +1,134 @@
+"""Caches: what is written is what is read, in order, and its bytes are exact."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.kv import cache, contract
+from assay.kv.contract import KVSpec, State, Stream
+
+STREAMS = (
+    Stream(name="k", width=4, heads=2, dtype="float32"),
+    Stream(name="row", width=3, dtype="bfloat16"),
+)
+STATES = (State(name="sum", width=5, dtype="float32"),)
+
+
+def empty(batch=2, capacity=8):
+    return cache.empty([(STREAMS, STATES)] * 2, batch=batch, capacity=capacity, device="cpu")
+
+
+def rows(tokens, *, batch=2):
+    return {
+        "k": torch.randn(batch, 2, tokens, 4),
+        "row": torch.randn(batch, tokens, 3).to(torch.bfloat16),
+    }
+
+
+def test_tokens_come_back_in_order():
+    made, written = empty(), []
+    for tokens in (3, 1, 2):
+        new = rows(tokens)
+        written.append(new)
+        for layer in made.layers:
+            seen = layer.append(new)
+        made.advance(tokens)
+    for name in new:
+        assert torch.equal(seen[name], torch.cat([w[name] for w in written], dim=-2))
+
+
+def test_bytes_are_those_of_what_is_kept():
+    made = empty(batch=3)
+    assert made.nbytes == 2 * 3 * 5 * 4
+    for layer in made.layers:
+        layer.append(rows(5, batch=3))
+    made.advance(5)
+    assert made.nbytes == 2 * 3 * (5 * (2 * 4 * 4 + 3 * 2) + 5 * 4)
+
+
+def test_a_pass_that_ends_in_an_error_leaves_nothing():
+    made = empty()
+    made.layers[0].append(rows(2))
+    made.layers[0].replace_state("sum", torch.ones(2, 5))
+    again = rows(1)
+    assert torch.equal(made.layers[0].append(again)["k"], again["k"])
+    assert not made.layers[0].states["sum"].any()
+
+
+def test_another_dtype_is_refused():
+    with pytest.raises(
+        BadInput, match=r"keeps k in torch\.float32, the layer gives torch\.float64"
+    ):
+        empty().layers[0].append({"k": torch.zeros(2, 2, 1, 4, dtype=torch.float64)})
+
+
+def test_tokens_can_be_taken_back_but_states_cannot():
+    plain = cache.empty([(STREAMS, ())], batch=1, capacity=8, device="cpu")
+    plain.layers[0].append(rows(4, batch=1))
+    plain.advance(4)
+    plain.truncate(1)
+    assert plain.length == 1 and plain.nbytes == 2 * 4 * 4 + 3 * 2
+    with pytest.raises(BadInput, match="holds 1 tokens; 2 cannot be kept"):
+        plain.truncate(2)
+    kept = empty()
+    kept.advance(3)
+    with pytest.raises(BadInput, match="cannot be taken back"):
+        kept.truncate(2)
+
+
+def test_no_room_is_refused():
+    with pytest.raises(BadInput, match="0 sequences"):
+        empty(batch=0)
+
+
+SPEC = KVSpec(
+    dtype="bfloat16",
+    head_dim=64,
+    key_heads=12,
+    value_heads=12,
+    latents=(256,),
+    codes=(128,),
+    rope_dims=32,
+)
+
+
+class Half:
+    """A codec that keeps every second number."""
+
+    code_width = 128
+
+    def compress(self, latent):
+        return latent[..., ::2]
+
+    def expand(self, code):
+        return code.repeat_interleave(2, dim=-1)
+
+
+@pytest.mark.parametrize("name", plugins.listing("layouts"))
+def test_a_layout_counts_what_it_keeps(name):
+    layout = contract.load(name)
+    values = {
+        stream.name: torch.randn(2, *([stream.heads] if stream.heads else []), 5, stream.width)
+        for stream in contract.load("dense" if name == "dense" else "mla_latent").streams(SPEC)
+    }
+    if name != "dense":
+        values["latent"], values["rope"] = values["latent"].split((256, 32), dim=-1)
+    stored = layout.encode({n: v.to(torch.bfloat16) for n, v in values.items()}, [Half()])
+    assert sum(s.numel() * s.element_size() for s in stored.values()) == (
+        2 * 5 * layout.bytes_per_token(SPEC)
+    )
+    again = layout.decode(stored, [Half()])
+    back = torch.cat([values["latent"], values["rope"]], -1) if "latent" in again else values["k"]
+    same = torch.equal(again.get("latent", again.get("k")), back.to(torch.bfloat16))
+    assert same == layout.exact
+
+
+def test_bytes_of_known_layouts():
+    sizes = {name: contract.load(name).bytes_per_token(SPEC) for name in plugins.listing("layouts")}
+    assert sizes["dense"] == 2 * 12 * 64 * 2
+    assert sizes["mla_latent"] == (256 + 32) * 2
+    assert sizes["splice"] == (128 + 32) * 2
