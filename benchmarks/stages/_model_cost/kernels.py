@@ -1,0 +1,31 @@
+"""Which kernels a pass ran, by torch's profiler: how many, how long, and the longest by name."""
+
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+from _model_cost.telling import value
+from assay.bench.profile import device as profiler
+from assay.bench.profile import trace
+from assay.bench.profile.operation import in_words
+from assay.records.schema import Measurement
+
+
+def measurements(metric: str, subject: str, call: Callable[[], Any]) -> Iterator[Measurement]:
+    """Kernels of one call: the number, and the time in which one is at work."""
+    try:
+        calls = profiler.profiled(call, calls=profiler.FEWEST)
+    except (trace.Unclear, RuntimeError) as error:
+        yield Measurement(
+            metric=f"{metric}_kernels_ms",
+            subject=subject,
+            value=None,
+            unit="ms",
+            status="failed",
+            reason=f"the profiler does not say: {error}",
+        )
+        return
+    busy = [trace.busy_ms(kernels) for kernels in calls]
+    source = f"torch's profiler: sum of durations; {len(calls)} calls"
+    yield value(f"{metric}_kernels_ms", subject, median(busy), "ms", source, busy)
+    yield value(f"{metric}_kernels", subject, len(calls[-1]), "count", in_words(calls[-1]))

@@ -1,0 +1,76 @@
+"""What was measured and counted of a pass as records: times, ratios to the baseline, what the
+counted work predicts, and how far the two are apart."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from _model_cost.subjects import BASELINE
+from _model_cost.work import Machine, Operation
+from assay.records.schema import Measurement
+
+MODEL = "sum over operators of the longer of FLOPs / matmul_rate and bytes / copy_bandwidth"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """One pass of one subject."""
+
+    samples: list[float]  # milliseconds, one for each round
+    work: Sequence[Operation]
+
+
+def measurements(
+    metric: str, timed: Mapping[str, Timed], machine: Machine, source: str
+) -> Iterator[Measurement]:
+    """All records of a pass, those of the baseline first."""
+    baseline = timed.get(BASELINE)
+    for subject, one in timed.items():
+        yield from _own(metric, subject, one, machine, source)
+        if baseline is not None and subject != BASELINE:
+            yield from _against(metric, subject, one, baseline, machine, source)
+
+
+def _own(
+    metric: str, subject: str, one: Timed, machine: Machine, source: str
+) -> Iterator[Measurement]:
+    yield value(f"{metric}_ms", subject, median(one.samples), "ms", source, one.samples)
+    counted = "torch's dispatcher: operators of one pass"
+    yield value(f"{metric}_flops", subject, sum(o.flops for o in one.work), "FLOP", counted)
+    yield value(f"{metric}_bytes", subject, sum(o.bytes for o in one.work), "B", counted)
+    yield value(f"{metric}_operators", subject, len(one.work), "count", counted)
+    predicted_ms = machine.seconds(one.work) * 1e3
+    yield value(f"{metric}_predicted_ms", subject, predicted_ms, "ms", MODEL)
+
+
+def _against(
+    metric: str, subject: str, one: Timed, baseline: Timed, machine: Machine, source: str
+) -> Iterator[Measurement]:
+    ratios = [a / b for a, b in zip(one.samples, baseline.samples, strict=True)]
+    yield value(f"{metric}_ratio", subject, median(ratios), "ratio", source, ratios)
+    for name, launches in (("predicted", False), ("launched", True)):
+        least, most = (machine.seconds(w.work, launches=launches) for w in (one, baseline))
+        told = f"{MODEL}{', and launch_us for each operator' if launches else ''}; over {BASELINE}"
+        yield value(f"{metric}_{name}_ratio", subject, least / most, "ratio", told)
+        over = [ratio * most / least for ratio in ratios]
+        told = f"{metric}_ratio over {metric}_{name}_ratio, round by round"
+        yield value(f"{metric}_over_{name}", subject, median(over), "ratio", told, over)
+
+
+def value(
+    metric: str,
+    subject: str,
+    number: float,
+    unit: str,
+    source: str,
+    samples: Sequence[float] = (),
+) -> Measurement:
+    return Measurement(
+        metric=metric,
+        subject=subject,
+        value=float(number),
+        unit=unit,
+        source=source,
+        samples=list(samples),
+        level="model",
+    )

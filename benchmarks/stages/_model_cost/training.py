@@ -1,0 +1,65 @@
+"""The cell `training`: forward, and forward with backward, of whole batches.
+
+Weights are float32 and autocast computes in bfloat16, as a trainer does it that keeps its weights
+exact; so the conversions of weights are part of every pass, in the baseline and in the others.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from _model_cost import kernels, passes, right, rounds, subjects, telling
+from _model_cost.outcomes import recorded
+from _model_cost.subjects import Shape
+from _model_cost.work import Machine, Operation, counted
+from assay.bench.loop import Begin
+from assay.records.schema import Measurement
+
+PASSES: dict[str, Callable[..., Callable[[], Any]]] = {
+    "forward": passes.forward,
+    "training": passes.training,
+}
+_CHECKED = 2  # sequences: the check's float32 passes are long
+
+
+def run(
+    names: tuple[str, ...], shape: Shape, machine: Machine, plan: dict[str, Any]
+) -> Iterator[Begin | Measurement]:
+    """Each subject checked and counted, then all of them side by side."""
+    idx = subjects.tokens(shape, plan["batch"], plan["length"] + 1)
+    calls: dict[str, dict[str, Callable]] = {metric: {} for metric in PASSES}
+    work: dict[tuple[str, str], list[Operation]] = {}
+    for name in names:
+        yield Begin(name)
+        failed: list[Measurement] = []
+        with recorded("training", name, failed):
+            model = subjects.made(name, shape)
+            few = idx[:_CHECKED]
+            share = right.check_loss(model, few, passes.forward(model, few))
+            passes.training(model, few, keep=True)()
+            right.check_gradients(model)
+            model.zero_grad(set_to_none=True)
+            mine = {metric: make(model, idx) for metric, make in PASSES.items()}
+            for metric, call in mine.items():
+                work[metric, name] = counted(call)
+            for metric, call in mine.items():
+                calls[metric][name] = call
+            yield telling.value("loss_of_budget", name, share, "ratio", right.LOSS)
+            yield telling.value("parameters", name, _count(model), "count", "of the model")
+        yield from failed
+    for metric in PASSES:
+        yield Begin(subjects.BASELINE, metric)
+        samples, source = rounds.device_ms(
+            calls[metric], device=shape.device, rounds=plan["rounds"], warmup=plan["warmup"]
+        )
+        timed = {
+            name: telling.Timed(samples=ms, work=work[metric, name]) for name, ms in samples.items()
+        }
+        yield from telling.measurements(metric, timed, machine, source)
+        if shape.device != "cpu" and plan["kernels"]:
+            for name, call in calls[metric].items():
+                yield Begin(name, metric)
+                yield from kernels.measurements(metric, name, call)
+
+
+def _count(model: Any) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,206 @@
+"""The benchmark of the GPT-2 family, tiny: what it counts, refuses to time, and says."""
+
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from assay import plugins
+from assay.host import CHECKOUT
+from assay.models import variants
+from assay.records.schema import Measurement
+from assay.studies import kconfig
+
+BENCHMARKS = CHECKOUT / "benchmarks"
+sys.path.append(str(BENCHMARKS / "stages"))
+
+from _model_cost import passes, right, subjects  # noqa: E402
+from _model_cost.work import Machine, Operation, counted  # noqa: E402
+
+MACHINE = {"flops_per_s": 1e11, "bytes_per_s": 1e10, "launch_s": 1e-6}
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda:0", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def study():
+    sets = ["STAGES=model_cost", "DEVICE_CPU=y", "ROUNDS=3", "WARMUP=1"]
+    return kconfig.load(None, sets, plugin_folders=[BENCHMARKS])
+
+
+@pytest.fixture(scope="module")
+def stage(study):
+    return plugins.load(plugins.find("stages", "model_cost", study.plugin_folders))
+
+
+def cell_of(stage, study, name, device="cpu", **changes):
+    cell = next(c for c in stage.cells(replace(study, device="cpu")) if c.name == name)
+    options = {**cell.options, "machine": MACHINE}
+    return replace(cell, options=options, device=device, **changes)
+
+
+def found_by(stage, cell):
+    return [item for item in stage.run(cell) if isinstance(item, Measurement)]
+
+
+def only(work):
+    (operation,) = work
+    return operation
+
+
+def test_products_count_their_multiplications_and_each_tensor_once():
+    x, w = torch.randn(64, 32), torch.randn(16, 32)
+    found = only(counted(lambda: torch.nn.functional.linear(x, w)))
+    assert found == Operation(name="mm", flops=2 * 64 * 32 * 16, bytes=4 * (2048 + 512 + 1024))
+
+
+@pytest.mark.parametrize("causal, share", [(False, 1.0), (True, 36 / 64)])
+def test_attention_counts_the_part_that_it_may_see(causal, share):
+    q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
+    attention = torch.nn.functional.scaled_dot_product_attention
+    found = only(counted(lambda: attention(q, k, v, is_causal=causal)))
+    assert found.flops == share * 2 * 2 * 4 * 8 * 8 * (16 + 16)
+    outputs = 2 * 4 * 8 * 16 + 2 * 4 * 8  # with the logarithms of the sums
+    assert found.bytes == 4 * (3 * 2 * 4 * 8 * 16 + outputs)
+
+
+def test_views_and_room_that_is_reserved_cost_nothing():
+    x = torch.randn(4, 6)
+    assert counted(lambda: x.view(2, 12).t()[1:].expand(3, 11, 2).detach()) == []
+    assert counted(lambda: torch.empty(100)) == []
+
+
+def test_what_is_written_into_a_part_counts_as_that_part():
+    buffer, new = torch.zeros(2, 100, 8), torch.ones(2, 1, 8)
+    found = only(counted(lambda: buffer.narrow(1, 3, 1).copy_(new)))
+    assert (found.name, found.bytes) == ("copy_", 2 * 4 * 16)
+
+
+def test_a_lookup_reads_what_it_gives_and_a_repeated_input_is_there_once():
+    table, idx = torch.randn(1000, 8), torch.zeros(5, dtype=torch.int64)
+    found = only(counted(lambda: torch.nn.functional.embedding(idx, table)))
+    assert found.bytes == 5 * 8 + 2 * 5 * 8 * 4
+    row = torch.randn(8).expand(100, 8)
+    assert only(counted(lambda: row.exp())).bytes == 4 * (8 + 800)
+
+
+@pytest.mark.parametrize("name", ["GPT2", "GPT2_RAMIX", "GPT2_MLA_KV2M"])
+def test_products_of_a_whole_pass_agree_with_torchs_own_counter(name):
+    shape = subjects.Shape(size="tiny", device="cpu")
+    call = passes.training(subjects.made(name, shape), subjects.tokens(shape, 2, 9))
+    with FlopCounterMode(display=False) as theirs:
+        call()
+    # It does not know the attention of a CPU.
+    ours = sum(one.flops for one in counted(call) if "attention" not in one.name)
+    assert ours == theirs.get_total_flops() > 0
+
+
+@pytest.mark.parametrize("name", ["GPT2", "GPT2_MLA", "GPT2_MLA_KV"])
+def test_a_decoded_token_reads_all_weights_of_its_layers_and_the_cache(name):
+    shape = subjects.Shape(size="tiny", device="cpu")
+    model = subjects.made(name, shape)
+    idx = subjects.tokens(shape, 3, 16)
+    cache = passes.filled(model, idx[:, :-1])
+    moved = sum(one.bytes for one in counted(passes.decode(model, cache, idx[:, -1:])))
+    weights = 4 * sum(p.numel() for n, p in model.named_parameters() if n != "wpe.weight")
+    assert weights + cache.nbytes < moved < 4 * (weights + cache.nbytes)
+
+
+def test_a_time_is_predicted_by_the_slower_need_of_each_operator():
+    machine = Machine(flops_per_s=100.0, bytes_per_s=10.0, launch_s=0.5)
+    work = [
+        Operation(name="bound by arithmetic", flops=300, bytes=10),
+        Operation(name="bound by memory", flops=10, bytes=20),
+    ]
+    assert machine.seconds(work) == 3.0 + 2.0
+    assert machine.seconds(work, launches=True) == 6.0
+
+
+def test_every_named_variant_and_every_part_is_measured(stage):
+    names = stage.names()
+    assert names[0] == subjects.BASELINE and set(variants.NAMED) <= set(names)
+    measured = {tag for name in names for tag in variants.parse(name).tags}
+    assert measured == set(variants.parts())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "name, metrics", [("training", ["forward", "training"]), ("decode", ["decode_b4", "decode_b1"])]
+)
+def test_a_cell_says_times_ratios_and_predictions(stage, study, name, metrics, device):
+    names = ("GPT2", "GPT2_MLA_KV", "GPT2_MG")
+    found = found_by(stage, cell_of(stage, study, name, device, subjects=names))
+    assert {m.status for m in found} == {"ok"}
+    by_key = {(m.subject, m.metric): m for m in found}
+    assert len(by_key) == len(found)
+    for metric in metrics:
+        for subject in names:
+            time = by_key[subject, f"{metric}_ms"]
+            assert time.value > 0 and len(time.samples) == 3
+            assert by_key[subject, f"{metric}_flops"].value > 0
+            assert by_key[subject, f"{metric}_bytes"].value > 0
+            assert by_key[subject, f"{metric}_predicted_ms"].value > 0
+        assert ("GPT2", f"{metric}_ratio") not in by_key
+        for subject in names[1:]:
+            ratio, predicted, over = (
+                by_key[subject, f"{metric}_{word}"]
+                for word in ("ratio", "predicted_ratio", "over_predicted")
+            )
+            times = (by_key[one, f"{metric}_ms"].samples for one in (subject, "GPT2"))
+            assert ratio.samples == [a / b for a, b in zip(*times, strict=True)]
+            assert over.value == pytest.approx(ratio.value / predicted.value)
+            assert by_key[subject, f"{metric}_over_launched"].value > 0
+
+
+def test_what_cannot_be_built_is_an_outcome_and_the_others_go_on(stage, study):
+    cell = cell_of(stage, study, "training", subjects=("GPT2", "GPT2_NOPE"))
+    found = found_by(stage, cell)
+    failed = [m for m in found if m.status != "ok"]
+    assert [(m.subject, m.value) for m in failed] == [("GPT2_NOPE", None)]
+    assert "no part" in failed[0].reason
+    assert any(m.metric == "training_ms" and m.subject == "GPT2" for m in found)
+
+
+def test_a_cache_that_holds_other_tokens_gets_no_time(stage, study, monkeypatch):
+    filled = passes.filled
+    monkeypatch.setattr(passes, "filled", lambda model, idx: filled(model, idx.flip(1)))
+    found = found_by(stage, cell_of(stage, study, "decode", subjects=("GPT2",)))
+    assert [m.status for m in found] == ["failed"]
+    assert "in float32 the cached scores" in found[0].reason
+
+
+def test_a_low_precision_of_other_weights_is_wrong():
+    shape = subjects.Shape(size="tiny", device="cpu")
+    model, idx = subjects.made("GPT2", shape).eval(), subjects.tokens(shape, 2, 16)
+    low = subjects.made("GPT2", shape).bfloat16().eval()
+    assert 0 < right.check_decode(model, low, idx) <= 1
+    with torch.no_grad():
+        low.h[0].mlp.c_fc.weight.mul_(1.1)
+    with pytest.raises(right.Wrong, match="in bfloat16"):
+        right.check_decode(model, low, idx)
+
+
+def test_a_loss_beyond_rounding_is_wrong():
+    shape = subjects.Shape(size="tiny", device="cpu")
+    model, idx = subjects.made("GPT2", shape), subjects.tokens(shape, 2, 16)
+    loss = passes.forward(model, idx)
+    assert 0 < right.check_loss(model, idx, loss) <= 1
+    with pytest.raises(right.Wrong, match="off float32's"):
+        right.check_loss(model, idx, lambda: loss() + 0.01)
+    with pytest.raises(right.Wrong, match="nan"):
+        right.check_loss(model, idx, lambda: loss() * float("nan"))
+
+
+def test_a_weight_without_a_finite_gradient_is_wrong():
+    model = torch.nn.Linear(2, 2)
+    model(torch.ones(1, 2)).sum().backward()
+    right.check_gradients(model)
+    model.weight.grad[0, 0] = float("inf")
+    with pytest.raises(right.Wrong, match="weight has no finite gradient"):
+        right.check_gradients(model)
