@@ -1,6 +1,7 @@
 """Generation: the same tokens with and without a cache, and distributions as they are asked for."""
 
 import pytest
+import tiny_gpt2
 import torch
 
 from assay.errors import BadInput
@@ -97,6 +98,21 @@ def test_a_cache_changes_no_token(options):
     ]
     assert found[0].shape == (2, 16) and torch.equal(found[0][:, :3], idx)
     assert torch.equal(*found)
+
+
+@pytest.mark.parametrize(
+    "name", ["GPT2", "GPT2_RAMIX_GATE", "GPT2_MLA_KV2M", "GPT2_MLA_ROPE_RACT_MG_MX_MR"]
+)
+def test_a_cache_changes_no_token_of_the_family(name):
+    model, idx = tiny_gpt2.make(name), tiny_gpt2.tokens(2, 5)
+    how = {"tokens": 11, "temperature": 0.8, "top_k": 20, "top_p": 0.95}
+    cached, whole = (
+        sampling.generate(model, idx, cached=way, generator=_seeded(), **how)
+        for way in (True, False)
+    )
+    assert torch.equal(cached, whole) and cached.shape == (2, 16)
+    with pytest.raises(BadInput, match="beyond the 16"):
+        sampling.generate(model, idx, tokens=12)
 
 
 def test_the_prompt_is_read_once():

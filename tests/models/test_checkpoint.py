@@ -1,0 +1,259 @@
+"""Checkpoints: what was saved comes back bit for bit, and what is anything else is refused."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from assay.errors import BadInput
+from assay.models import checkpoint, checkpoint_file, tiny, variants
+from assay.models.gpt2_config import RA_MLA_Config
+
+OPTIONS = {
+    "GPT2": {},
+    "GPT2_RA": {"ra_layers": (0, 2)},
+    "GPT2_MLA_KV2M": {"splice_transform": "spline", "splice_layers": "last:2"},
+    "GPT2_MLA_ROPE_RACT_MG_MX_MR": {"ct_mode": "entropy"},
+}
+
+
+def made(name, seed=0, **options):
+    torch.manual_seed(seed)
+    variant = variants.parse(name)
+    config = replace(tiny.config(latent=variant.latent), **options)
+    model = variants.model_class(variant)(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "model.safetensors"
+    checkpoint.save(made("GPT2_MLA_KV"), path)
+    return path
+
+
+def rewritten(path, *, tensors=None, **metadata):
+    """The file with other tensors or other entries of its metadata; None leaves an entry out."""
+    before = json.loads(path.read_bytes()[8:][: int.from_bytes(path.read_bytes()[:8], "little")])
+    entries = {**before["__metadata__"], **metadata}
+    kept = {name: value for name, value in entries.items() if value is not None}
+    save_file(load_file(path) if tensors is None else tensors, path, metadata=kept)
+    return path
+
+
+def refusal(path, **asked):
+    with pytest.raises(BadInput) as caught:
+        checkpoint.load(path, **asked)
+    assert str(path) in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_model_comes_back_bit_for_bit(name, dtype, tmp_path):
+    model = made(name, **OPTIONS[name]).to(dtype)
+    path = tmp_path / "model.safetensors"
+    checkpoint.save(model, path)
+    draws = torch.random.get_rng_state()
+    again = checkpoint.load(path, expect=name, config=model.config)
+    assert torch.equal(torch.random.get_rng_state(), draws)
+    assert type(again) is type(model) and again.config == model.config
+    assert again.state_dict().keys() == model.state_dict().keys()
+    for key, value in model.state_dict().items():
+        assert value.dtype == again.state_dict()[key].dtype
+        assert torch.equal(value, again.state_dict()[key])
+    idx = torch.randint(61, (2, 9))
+    assert torch.equal(model.eval()(idx)[0], again.eval()(idx)[0])
+
+
+def test_the_identity_says_whose_weights_they_are(tmp_path):
+    model = made("GPT2_MLA_KV2M")
+    told = checkpoint.save(model, tmp_path / "a", step=7, losses=[2.5, None], note="näher")
+    assert told == checkpoint.identity(tmp_path / "a")
+    assert told.variant == "GPT2_MLA_KV2M" and told.dtype == "float32"
+    assert told.parameters == model.get_num_params()
+    assert told.config["splice_ratio"] == 0.5 and told.config["n_layers"] == 4
+    assert told.extra == {"step": 7, "losses": [2.5, None], "note": "näher"}
+    assert checkpoint.save(model, tmp_path / "b").digest == told.digest
+    assert checkpoint.save(made("GPT2_MLA_KV2M", seed=1), tmp_path / "b").digest != told.digest
+
+
+def test_the_identity_is_read_from_the_header_alone(saved):
+    length = int.from_bytes(saved.read_bytes()[:8], "little")
+    with open(saved, "r+b") as file:
+        file.seek(8 + length)
+        file.write(b"\xff" * 64)
+    assert checkpoint.identity(saved).variant == "GPT2_MLA_KV"
+    assert "was changed after it was written" in refusal(saved)
+
+
+def test_the_file_is_one_that_others_read(saved):
+    theirs = load_file(saved)
+    assert torch.equal(theirs["wte.weight"], checkpoint.load(saved).wte.weight)
+
+
+@pytest.mark.parametrize("expect", ["GPT2_MLA", variants.model_class("GPT2_MLA")])
+def test_another_variant_is_refused_by_name(saved, expect):
+    told = refusal(saved, expect=expect)
+    assert "holds GPT2_MLA_KV" in told and "wanted GPT2_MLA;" in told
+
+
+def test_a_variant_is_told_by_its_canonical_name(saved):
+    assert checkpoint.load(saved, expect="GPT2_KV_MLA").variant.name == "GPT2_MLA_KV"
+    with pytest.raises(BadInput, match="no variant"):
+        checkpoint.load(saved, expect=torch.nn.Linear)
+    with pytest.raises(BadInput, match="no part"):
+        checkpoint.load(saved, expect="GPT2_NOPE")
+
+
+def test_another_configuration_is_refused_field_by_field(saved):
+    config = replace(tiny.config(latent=True), n_layers=2, splice_ratio=0.25)
+    told = refusal(saved, config=config)
+    assert "n_layers is 4, wanted 2; splice_ratio is 0.5, wanted 0.25." in told
+    assert "wanted a GPTConfig" in refusal(saved, config=tiny.config(latent=False))
+
+
+def test_a_configuration_that_says_too_little_or_too_much_is_refused(saved):
+    said = dict(checkpoint.identity(saved).config)
+    del said["splice_norm"]
+    rewritten(saved, config=json.dumps(said))
+    assert "splice_norm is not said" in refusal(saved)
+    whole = checkpoint.load(saved, config=tiny.config(latent=True))
+    assert whole.config.splice_norm is False
+    rewritten(saved, config=json.dumps({**said, "splice_norm": False, "warp": 9}))
+    assert "warp is not an option of RA_MLA_Config" in refusal(saved)
+    rewritten(saved, config=json.dumps({**said, "splice_norm": False, "ct_mode": "loud"}))
+    assert "no model has" in refusal(saved)
+
+
+def test_a_variant_of_another_installation_is_refused(saved):
+    told = refusal(rewritten(saved, variant='"GPT2_MLA_WARP"'))
+    assert "holds GPT2_MLA_WARP, which is not known here" in told and "RALEARN" in told
+
+
+@pytest.mark.parametrize("seen", ["missing", "unexpected", "shape", "dtype"])
+def test_wrong_tensors_are_listed_and_nothing_is_loaded(saved, seen):
+    tensors = load_file(saved)
+    name = "h.0.ln_1.weight"
+    if seen == "missing":
+        del tensors[name]
+    if seen == "unexpected":
+        tensors["h.9.extra"] = torch.zeros(3)
+    if seen == "shape":
+        tensors[name] = tensors[name][:-1].clone()
+    if seen == "dtype":
+        tensors[name] = tensors[name].double()
+    told = refusal(rewritten(saved, tensors=tensors))
+    wanted = {
+        "missing": f"{name} is missing",
+        "unexpected": "h.9.extra is unexpected",
+        "shape": f"{name} is float32 [15], wanted float32 [16]",
+        "dtype": f"{name} is float64 [16], wanted float32 [16]",
+    }[seen]
+    assert wanted in told and "Nothing was loaded" in told
+
+
+def test_long_lists_are_cut(saved):
+    told = refusal(rewritten(saved, tensors={"x": torch.zeros(1)}))
+    assert told.count("is missing") == 12
+    assert f"and {len(made('GPT2_MLA_KV').state_dict()) - 12 + 1} more" in told
+
+
+def test_another_count_of_parameters_is_refused(saved):
+    assert "it says 5 parameters" in refusal(rewritten(saved, parameters="5"))
+
+
+@pytest.mark.parametrize(
+    "entries, told",
+    [
+        ({"format": None}, "of another program"),
+        ({"format": "pt"}, "its format is 'pt'"),
+        ({"version": "2"}, "version 2, this assay reads version 1"),
+        ({"variant": None}, "does not say whose weights"),
+        ({"config": "{"}, "does not say whose weights"),
+        ({"parameters": '"many"'}, "does not say whose weights"),
+        ({"dtype": '"load"'}, "dtype 'load' is none of"),
+        ({"dtype": '"int64"'}, "dtype 'int64' is none of"),
+    ],
+)
+def test_a_foreign_or_torn_identity_is_refused(saved, entries, told):
+    assert told in refusal(rewritten(saved, **entries))
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, 3000, -1])
+def test_a_file_that_is_cut_short_is_refused(saved, kept):
+    saved.write_bytes(saved.read_bytes()[:kept])
+    assert "not a whole safetensors file" in refusal(saved)
+
+
+def test_a_pickle_is_never_opened(tmp_path):
+    path = tmp_path / "model.pt"
+    torch.save({"weight": torch.zeros(2)}, path)
+    assert "could run code and is never opened" in refusal(path)
+
+
+def test_no_file_and_a_folder_are_refused(tmp_path):
+    assert "No such file" in refusal(tmp_path / "none")
+    assert "directory" in refusal(tmp_path).lower()
+
+
+def test_writing_replaces_the_whole_file_or_nothing(saved, monkeypatch):
+    before = saved.read_bytes()
+
+    def torn(tensors, path, metadata):
+        path.write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint_file, "save_file", torn)
+    with pytest.raises(BadInput, match="the disk is full"):
+        checkpoint.save(made("GPT2"), saved)
+    assert saved.read_bytes() == before
+    assert [path.name for path in saved.parent.iterdir()] == [saved.name]
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="cannot write"):
+        checkpoint.save(made("GPT2"), tmp_path / "none" / "model.safetensors")
+
+
+def test_shared_weights_are_kept_once_and_told(tmp_path):
+    model = made("GPT2")
+    model.h[1].ln_1 = model.h[0].ln_1
+    told = checkpoint.save(model, tmp_path / "a")
+    assert told.tied == {f"h.1.ln_1.{name}": f"h.0.ln_1.{name}" for name in ("weight", "bias")}
+    assert "h.1.ln_1.weight" not in load_file(tmp_path / "a")
+    told = refusal(tmp_path / "a", expect="GPT2")
+    assert "h.1.ln_1.weight shares the tensor of h.0.ln_1.weight, wanted that of None" in told
+
+
+@pytest.mark.parametrize(
+    "model, extra, told",
+    [
+        (torch.nn.Linear(2, 2), {}, "has no `variant` and `config`"),
+        (made("GPT2"), {"loss": float("nan")}, "finite numbers"),
+        (made("GPT2"), {"when": object()}, "cannot be written as JSON"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused(model, extra, told, tmp_path):
+    with pytest.raises(BadInput, match=told):
+        checkpoint.save(model, tmp_path / "a", **extra)
+    assert not list(tmp_path.iterdir())
+
+
+def test_several_dtypes_are_refused(tmp_path):
+    model = made("GPT2")
+    model.h[0].double()
+    with pytest.raises(BadInput, match="float32 and float64"):
+        checkpoint.save(model, tmp_path / "a")
+
+
+def test_options_of_an_unused_part_are_kept_too(tmp_path):
+    model = made("GPT2_MLA", mx_k=2)
+    checkpoint.save(model, tmp_path / "a")
+    again = checkpoint.load(tmp_path / "a").config
+    assert isinstance(again, RA_MLA_Config) and again.mx_k == 2
