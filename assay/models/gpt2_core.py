@@ -59,7 +59,7 @@ def fused(
     causal = plain and new == k.shape[2] and not shared and new > 1
     mask = None
     if not plain:
-        mask = bias.masked_fill(~seen(new, k.shape[2], q.device), float("-inf")).to(q.dtype)
+        mask = hide_future(bias).to(q.dtype)
     elif new > 1 and not causal:
         mask = seen(new, k.shape[2], q.device)
     if shared:
@@ -79,7 +79,15 @@ def masked_scores(
     scores = (q @ k.transpose(-1, -2)).to(torch.promote_types(q.dtype, torch.float32)) * scale
     if bias is not None:
         scores = scores + bias
-    return scores.masked_fill(~seen(q.shape[2], k.shape[2], q.device), float("-inf"))
+    return hide_future(scores)
+
+
+def hide_future(scores: torch.Tensor) -> torch.Tensor:
+    """Scores [..., T, S] with -inf where a token is not seen; a single new one sees all."""
+    new, total = scores.shape[-2:]
+    if new == 1:
+        return scores
+    return scores.masked_fill(~seen(new, total, scores.device), float("-inf"))
 
 
 def softmax(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -1,0 +1,52 @@
+"""The table of docs/models.md is what the models are."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+
+from assay.models import variants
+
+PAGE = Path(__file__).parents[2] / "docs" / "models.md"
+HEADING = "| name | parts | parameters | bytes per token | of GPT2's |\n|---|---|---|---|---|\n"
+
+
+def row(variant: variants.Variant) -> str:
+    with torch.device("meta"):
+        model = variants.model_class(variant)(variants.config_class(variant)())
+        base = variants.model_class("GPT2")(variants.GPTConfig())
+    half = torch.float16
+    per_token = model.cache_bytes(1, 2, half) - model.cache_bytes(1, 1, half)
+    share = per_token / base.cache_bytes(1, 1, half)
+    parts = ", ".join(variant.tags) or "none"
+    millions = f"{model.get_num_params() / 1e6:.2f} M"
+    return f"| {variant.name} | {parts} | {millions} | {per_token:,} | {share:.3f} |\n"
+
+
+def table() -> str:
+    single = [
+        variant for variant in variants.pairs() if len(variant.parts) <= 1 or needing(variant)
+    ]
+    chosen = {v.name: v for v in [*map(variants.parse, variants.NAMED), *single]}
+    return HEADING + "".join(row(variant) for variant in chosen.values())
+
+
+def needing(variant: variants.Variant) -> bool:
+    """A single mechanism with the latent that it needs."""
+    rest = [part for slot, part in variant.parts.items() if slot != "kv"]
+    return len(rest) == 1 and "kv" in rest[0].literals["NEEDS"]
+
+
+def test_the_composition_table_is_true():
+    text = PAGE.read_text()
+    told = text[text.index(HEADING) : text.index("<!-- end -->")]
+    assert told == table()
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text()
+    start = text.index(HEADING.splitlines()[0])
+    PAGE.write_text(text[:start] + table() + text[text.index("<!-- end -->") :])
