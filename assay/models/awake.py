@@ -1,0 +1,102 @@
+"""Models with noise on every weight, in float64 where they run in it, so that nothing hides.
+
+A gate that starts at zero hides a leak behind it, nearly equal scores hide a wrong mask, and
+float32 hides what is small.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from assay.models.finding import BrokenContract
+from assay.models.model_calls import call
+
+# Relative to the largest logit: what the same computation may differ by when other tokens of its
+# batch change, and when it is done in other shapes. By the least precise dtype on the way.
+_SAME = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+_OTHER = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+_SPREADS = (1.2, 0.3)  # of the noise; the second where a model overflows with the first
+_GATE_OPENED = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Awake:
+    """A model that is awake; gates put it back into the mode and state they found it in."""
+
+    model: nn.Module
+    dtype: torch.dtype
+    same: float  # tolerance between calls of one shape
+    other: float  # tolerance between calls of other shapes
+
+
+def awaken(make: Any, idx: torch.Tensor, *, seed: int, sign: float = 1.0) -> Awake:
+    """Make a model and wake it. With the other sign all noise is turned around."""
+    for spread in _SPREADS:
+        model = make(seed)
+        rouse(model, seed=seed, sign=sign, spread=spread)
+        dtype, lowest, finite = _widest(model, idx)
+        if finite:
+            return Awake(model=model, dtype=dtype, same=_SAME[lowest], other=_OTHER[lowest])
+    raise BrokenContract("logits are not finite with moderate noise on the weights")
+
+
+@torch.no_grad()
+def rouse(model: nn.Module, *, seed: int, sign: float = 1.0, spread: float = 1.2) -> None:
+    """Noise on every weight: what is positive stays so, what is frozen stays as it is."""
+    generator = torch.Generator().manual_seed(seed)
+    for weight in model.parameters():
+        noise = torch.randn(weight.shape, generator=generator).to(weight) * sign
+        if not weight.requires_grad:
+            _open(weight)
+        elif (weight > 0).all():
+            weight.mul_((0.25 * spread * noise).exp())
+        elif weight.ndim >= 2:
+            weight.add_(noise * (spread / math.sqrt(weight.shape[-1])))
+        elif weight.numel() == 1:
+            weight.add_(sign * spread * (0.25 + 0.25 * noise.abs()))
+        else:
+            weight.add_(0.35 * spread * noise)
+    for buffer in model.buffers():
+        _open(buffer)
+
+
+def _open(gate: torch.Tensor) -> None:
+    """A single frozen number at zero is a switch that somebody would turn on later."""
+    if gate.numel() == 1 and gate.is_floating_point() and float(gate) == 0:
+        gate.fill_(_GATE_OPENED)
+
+
+def _widest(model: nn.Module, idx: torch.Tensor) -> tuple[torch.dtype, torch.dtype, bool]:
+    """Put a model into float64, or back into float32 where it cannot run.
+
+    Returns the dtype, the least precise one that it computes in, and whether logits are finite.
+    """
+    narrowing = _Narrowing()
+    try:
+        with torch.no_grad(), narrowing:
+            logits = call(model.double(), idx).logits
+        return torch.float64, narrowing.lowest, bool(logits.isfinite().all())
+    except BrokenContract:
+        raise
+    except Exception:
+        with torch.no_grad():
+            logits = call(model.float(), idx).logits
+        return torch.float32, torch.float32, bool(logits.isfinite().all())
+
+
+class _Narrowing(TorchDispatchMode):
+    """Finds the least precise dtype that float64 numbers are converted to on the way."""
+
+    lowest = torch.float64
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor) and _SAME.get(out.dtype, 0) > _SAME[self.lowest]:
+            wide = (a for a in args if isinstance(a, torch.Tensor) and a.dtype == torch.float64)
+            if any(True for _ in wide):
+                self.lowest = out.dtype
+        return out

@@ -1,0 +1,190 @@
+"""Watches a model being made: which weights hold what somebody put there on purpose.
+
+When a module becomes part of another, what its constructor did to its weights beyond what torch
+did is deliberate, and so is what a constructor did before it starts a pass over all modules. A
+pass that changes most matrices is a general start and not deliberate.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_module_registration_hook
+
+from assay.models.gates._kept import kept, relation_kept, usual_spread
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deliberate:
+    """A value that `owner` put into a weight."""
+
+    weight: nn.Parameter
+    value: torch.Tensor
+    owner: str
+
+
+class Construction:
+    """Within it, the making of modules is watched. Memory that is not filled holds NaN."""
+
+    def __init__(self) -> None:
+        self.deliberate: list[Deliberate] = []
+        self._known: dict[int, tuple[nn.Parameter, torch.Tensor]] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    @property
+    def deliberate_count(self) -> int:
+        return len({id(one.weight) for one in self.deliberate})
+
+    def __enter__(self) -> "Construction":
+        self._fill_memory()
+        self._undo.append(register_module_module_registration_hook(self._registered).remove)
+        for kind in _with_defaults():
+            self._after(kind, "reset_parameters", self._default)
+        self._before(nn.Module, "apply", self._pass_begins)
+        self._before(nn.Module, "named_modules", self._pass_begins)
+        return self
+
+    def __exit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for undo in reversed(self._undo):
+            undo()
+
+    def _fill_memory(self) -> None:
+        was = torch.are_deterministic_algorithms_enabled()
+        only_warn = torch.is_deterministic_algorithms_warn_only_enabled()
+        fills = torch.utils.deterministic.fill_uninitialized_memory
+
+        def undo() -> None:
+            torch.use_deterministic_algorithms(was, warn_only=only_warn)
+            torch.utils.deterministic.fill_uninitialized_memory = fills
+
+        torch.use_deterministic_algorithms(True, warn_only=True)
+        torch.utils.deterministic.fill_uninitialized_memory = True
+        self._undo.append(undo)
+
+    def _before(self, kind: type, name: str, act: Callable[[nn.Module], None]) -> None:
+        original = getattr(kind, name)
+
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            act(module)
+            return original(module, *args, **kwargs)
+
+        self._replace(kind, name, watched)
+
+    def _after(self, kind: type, name: str, act: Callable[[nn.Module], None]) -> None:
+        original = getattr(kind, name)
+
+        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            result = original(module, *args, **kwargs)
+            act(module)
+            return result
+
+        self._replace(kind, name, watched)
+
+    def _replace(self, kind: type, name: str, watched: Callable) -> None:
+        original = getattr(kind, name)
+        setattr(kind, name, watched)
+        self._undo.append(lambda: setattr(kind, name, original))
+
+    def _default(self, module: nn.Module) -> None:
+        """What torch itself put there."""
+        for weight in _own(module):
+            self._remember(weight)
+
+    def _registered(self, parent: nn.Module, name: str, module: nn.Module | None) -> None:
+        """A module becomes part of another, so its constructor is done."""
+        if not isinstance(module, nn.Module):
+            return
+        by = parent if _of_torch(module) else module
+        for part in _below(module):
+            for weight in _own(part):
+                if id(weight) not in self._known and _of_torch(part):
+                    self._remember(weight)
+                elif self._news(weight):
+                    self._note(weight, by)
+
+    def _pass_begins(self, module: nn.Module) -> None:
+        """What changed since is deliberate, unless it is most of the matrices there are."""
+        weights = [weight for part in _below(module) for weight in _own(part)]
+        matrices = [weight for weight in weights if weight.ndim >= 2]
+        changed = [weight for weight in weights if self._news(weight)]
+        known = [w for w in changed if id(w) in self._known and w.ndim >= 2]
+        general = 2 * len(known) > len(matrices)
+        own = {id(weight) for weight in _own(module)}
+        for weight in changed:
+            placeholder = id(weight) in own and not weight.detach().any()
+            if general or placeholder:
+                self._remember(weight)
+            else:
+                self._note(weight, module)
+
+    def _news(self, weight: nn.Parameter) -> bool:
+        """Whether a weight is filled, and otherwise than when it was last seen."""
+        if weight.is_meta or not weight.is_floating_point() or weight.detach().isnan().any():
+            return False
+        known = self._known.get(id(weight))
+        return known is None or not torch.equal(known[1], weight.detach())
+
+    def _note(self, weight: nn.Parameter, by: nn.Module) -> None:
+        self._remember(weight)
+        value = self._known[id(weight)][1]
+        self.deliberate.append(Deliberate(weight=weight, value=value, owner=type(by).__name__))
+
+    def _remember(self, weight: nn.Parameter) -> None:
+        self._known[id(weight)] = (weight, weight.detach().clone())
+
+
+def overwritten(construction: Construction, model: nn.Module) -> dict[str, str]:
+    """Weights that no longer hold what somebody put there, each with whose it was."""
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    usual = usual_spread(weight.detach() for weight in model.parameters())
+    there = [one for one in construction.deliberate if id(one.weight) in names]
+    found = {}
+    for one in there:
+        final = one.weight.detach()
+        if torch.equal(one.value, final):
+            continue
+        related = [(o.value, o.weight.detach()) for o in there if o is not one]
+        if not kept(one.value, final, usual=usual) or not relation_kept(one.value, final, related):
+            found[names[id(one.weight)]] = f"{one.owner} had set to {_told(one.value)}"
+    return found
+
+
+def unfilled(model: nn.Module) -> list[str]:
+    return [name for name, weight in model.named_parameters() if weight.isnan().any()]
+
+
+def _told(value: torch.Tensor) -> str:
+    if value.numel() == 1 or value.min() == value.max():
+        return f"{float(value.flatten()[0]):.3g}"
+    return f"values that spread by {float(value.std()):.2g}"
+
+
+def _of_torch(module: nn.Module) -> bool:
+    return type(module).__module__.split(".")[0] == "torch"
+
+
+def _own(module: nn.Module) -> list[nn.Parameter]:
+    return [weight for weight in module._parameters.values() if weight is not None]
+
+
+def _below(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and all in it, by no method that is being watched."""
+    yield module
+    for child in module._modules.values():
+        if child is not None:
+            yield from _below(child)
+
+
+def _with_defaults() -> list[type]:
+    """Modules of torch that fill their weights themselves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kinds = [kind for kind in vars(nn).values() if isinstance(kind, type)]
+    bases = {base for kind in kinds for base in kind.__mro__ if issubclass(base, nn.Module)}
+    return [kind for kind in bases if "reset_parameters" in vars(kind)]

@@ -1,0 +1,129 @@
+"""Decoding through the cache equals the full pass, and what is stored never changes.
+
+Catches masks aligned top-left, where a new token sees the first key only, positions that start
+anew, histories encoded again at every step, dropped entries, and state that two caches share.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from assay.models.finding import Finding, unsupported
+from assay.models.gates._comparison import Comparison, difference, mode, verdict
+from assay.models.model_calls import call, cross_entropy, stored
+from assay.models.subject import Subject
+
+ORDER = 4
+DEBUG = (
+    "Decode two tokens and compare with the full pass layer by layer. Wrong from the second token "
+    "on: mask alignment (is_causal is top-left), position offset, or what is put into the cache; "
+    "only in chunks: the mask within a chunk."
+)
+
+
+def examine(subject: Subject) -> Finding:
+    """Token by token; in uneven chunks, two caches in turn; one sequence alone."""
+    if not subject.decodes:
+        return unsupported("forward has no parameter cache, so it cannot decode")
+    with mode(subject.awake().model, "eval"):
+        seen = list(_compare(subject))
+    return verdict(seen, held=f"decoding up to {subject.length} tokens equals the full pass")
+
+
+def _compare(subject: Subject) -> Iterator[Comparison]:
+    length = subject.length
+    rest = length - 8
+    first = _Decoding(subject, subject.tokens(2, seed=8))
+    second = _Decoding(subject, subject.tokens(2, seed=9))
+    # In turn: what one leaves on the model, or in a cache that both share, is found.
+    for mine, yours in zip((1, 5, 2, rest), (length - 7, 1, 1, 5), strict=True):
+        yield from first.advance(mine)
+        yield from second.advance(yours)
+    single = _Decoding(subject, subject.tokens(2, seed=8))
+    for _ in range(length):
+        yield from single.advance(1)
+    alone = _Decoding(subject, subject.tokens(1, seed=10))
+    for chunk in (length,) if subject.fast else (3, 1, length - 4):
+        yield from alone.advance(chunk)
+
+
+class _Decoding:
+    """One decoding of sequences [B, T] whose full pass is known."""
+
+    def __init__(self, subject: Subject, idx: torch.Tensor) -> None:
+        self.awake = subject.awake()
+        self.idx = idx
+        self.full = call(self.awake.model, idx).logits
+        self.cache = subject.begin(self.awake.model, len(idx))
+        self.held = 0
+        self.chunks: list[int] = []
+        self.entries: dict[str, torch.Tensor] = {}
+
+    def advance(self, count: int) -> Iterator[Comparison]:
+        """Decode `count` tokens more; with targets where it is a chunk of five."""
+        new = slice(self.held, self.held + count)
+        targets = self.idx.flip(1)[:, new] if count == 5 else None
+        answer = call(self.awake.model, self.idx[:, new], targets, cache=self.cache)
+        self.cache = answer.cache
+        self.chunks.append(count)
+        yield self._logits(answer.logits, new)
+        if targets is not None and answer.loss is not None:
+            yield self._loss(answer.loss, targets, new)
+        yield from self._entries(count)
+        self.held += count
+
+    def _logits(self, logits: torch.Tensor, new: slice) -> Comparison:
+        apart = difference(logits, self.full[:, new])
+        return Comparison(
+            moved=apart,
+            allowed=self.awake.other,
+            words=f"logits of positions {new.start} to {new.stop - 1} differ from the full pass by "
+            f"{apart:.2g}, decoded {self._way()}",
+        )
+
+    def _way(self) -> str:
+        if set(self.chunks) == {1}:
+            return "token by token"
+        return f"in chunks of {', '.join(map(str, self.chunks))}"
+
+    def _loss(self, loss: torch.Tensor, targets: torch.Tensor, new: slice) -> Comparison:
+        right = float(cross_entropy(self.full[:, new], targets))
+        wrong = abs(float(loss) - right) / right
+        return Comparison(
+            moved=wrong,
+            allowed=max(self.awake.other, 1e-9),
+            words=f"with a cache the loss is {float(loss):.6g}; cross entropy gives {right:.6g}",
+        )
+
+    def _entries(self, count: int) -> Iterator[Comparison]:
+        """Tensors with a place for each token keep what they had."""
+        now = _clones(self.cache)
+        for path, old in self.entries.items():
+            axis = _token_axis(old, now.get(path), self.held, self.held + count)
+            if axis is None:
+                continue
+            kept = now[path].narrow(axis, 0, self.held)
+            if not torch.equal(kept, old):
+                apart = difference(kept, old)
+                yield Comparison(
+                    moved=apart,
+                    allowed=0.0,
+                    words=f"entries of the cache change by {apart:.2g} of the largest after they "
+                    f"were stored, decoded {self._way()}",
+                )
+        self.entries = now
+
+
+def _clones(cache: Any) -> dict[str, torch.Tensor]:
+    return {path: tensor.detach().clone() for path, tensor in stored(cache).items()}
+
+
+def _token_axis(old: torch.Tensor, new: torch.Tensor | None, held: int, holds: int) -> int | None:
+    """The axis along which a tensor had a place for each token and has one for each now."""
+    if new is None or old.ndim != new.ndim:
+        return None
+    grown = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]
+    if len(grown) != 1 or (old.shape[grown[0]], new.shape[grown[0]]) != (held, holds):
+        return None
+    return grown[0]

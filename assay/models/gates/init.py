@@ -1,0 +1,34 @@
+"""What a module puts into its weights is still there when the whole model has been made.
+
+Catches `self.apply(init)` of a model that runs over what its parts had set on purpose: orthogonal
+codecs became noise with a tenth of their gain, outputs that were to start at zero did not.
+"""
+
+from assay.models.finding import Finding, failed, passed
+from assay.models.gates._construction import Construction, overwritten, unfilled
+from assay.models.subject import Subject
+
+ORDER = 12
+DEBUG = (
+    "Let the model initialise first and its parts after it, or mark the parts that initialise "
+    "themselves and leave them out of apply()."
+)
+UNIT = "tensors overwritten"
+
+
+def examine(subject: Subject) -> Finding:
+    """Watch a model being made; values may be scaled, or drawn again in the same way."""
+    with Construction() as construction:
+        model = subject.make(10)
+    if names := unfilled(model):
+        return failed(f"{', '.join(names[:4])}: memory that nothing was put into")
+    lost = overwritten(construction, model)
+    if lost:
+        told = "; ".join(f"{name}, which {words}" for name, words in list(lost.items())[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        return failed(f"overwritten: {told}{more}", value=len(lost), unit=UNIT)
+    return passed(
+        f"what parts set in {construction.deliberate_count} tensors is still there",
+        value=0.0,
+        unit=UNIT,
+    )

@@ -1,0 +1,83 @@
+"""Logits for every position, targets or none, and a loss that is their cross entropy.
+
+Catches a forward that gives only the last position without targets: an evaluation that slices it
+scored every choice with zero. Also a loss that is shifted, weighted or has other terms in it, and
+logits that have seen the targets.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from assay.models.finding import Finding, failed
+from assay.models.gates._comparison import Comparison, difference, mode, verdict
+from assay.models.model_calls import call, cross_entropy
+from assay.models.subject import Subject
+
+ORDER = 1
+DEBUG = (
+    "Call the model with and without targets and compare shapes and values; compute the loss "
+    "beside it as F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)."
+)
+_SHORT = 5
+
+
+def examine(subject: Subject) -> Finding:
+    """Against torch's own cross entropy, in both modes, some targets -1, at several lengths."""
+    awake = subject.awake()
+    comparisons: list[Comparison] = []
+    for name in ("train", "eval"):
+        for length in (subject.length, _SHORT, 1):
+            with mode(awake.model, name):
+                comparisons += _compare(subject, awake.model, length, f"in {name} mode")
+    if fault := _fault_at_start(subject):
+        return failed(fault)
+    return verdict(comparisons, held="logits for all positions; the loss is their cross entropy")
+
+
+def _compare(subject: Subject, model: nn.Module, length: int, when: str) -> Iterator[Comparison]:
+    idx, targets = subject.tokens(3, length), subject.tokens(3, length, seed=1)
+    targets[0, : length // 2] = -1
+    targets[1, -1] = -1
+    logits, loss = call(model, idx)[:2]
+    told, told_loss = call(model, idx, targets)[:2]
+    precision = 1e-9 if told.dtype == torch.float64 and told_loss.dtype == torch.float64 else 1e-5
+    yield Comparison(
+        moved=0.0 if loss is None else float("inf"),
+        allowed=0.0,
+        words=f"the loss is not None where no targets are given, {when}",
+    )
+    width = logits.shape[-1]
+    yield Comparison(
+        moved=0.0 if width == subject.config.vocab_size else float("inf"),
+        allowed=0.0,
+        words=f"logits are {width} wide, {when}; the vocabulary has {subject.config.vocab_size}",
+    )
+    apart = difference(logits, told)
+    yield Comparison(
+        moved=apart,
+        allowed=subject.awake().same,
+        words=f"logits with targets differ from those without by {apart:.2g}, {when}",
+    )
+    right = float(cross_entropy(told.detach(), targets))
+    wrong = abs(float(told_loss) - right) / right
+    yield Comparison(
+        moved=wrong if told_loss.numel() == 1 else float("inf"),
+        allowed=precision,
+        words=f"the loss is {float(told_loss):.6g} {when}; cross entropy gives {right:.6g}",
+    )
+
+
+def _fault_at_start(subject: Subject) -> str | None:
+    """What is wrong with a model as it was made."""
+    model = subject.make(0)
+    with mode(model, "eval"):
+        logits = call(model, subject.tokens(2)).logits
+    if not logits.isfinite().all():
+        return "logits of the newly made model are not finite"
+    count = model.get_num_params() if hasattr(model, "get_num_params") else None
+    there = sum(weight.numel() for weight in model.parameters())
+    if not isinstance(count, int) or not 0 < count <= 2 * there:
+        return f"get_num_params gives {count!r}; the model has {there} weights"
+    return None

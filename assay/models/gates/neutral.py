@@ -1,0 +1,63 @@
+"""With its gates at the value that does nothing, a variant is its baseline, bit for bit.
+
+Catches mechanisms that stay on when they are switched off: a latent left in the baseline, a gate
+that starts at one half, a path that is scaled before it is added.
+"""
+
+import torch
+from torch import nn
+
+from assay.models import awake
+from assay.models.finding import Finding, failed, unsupported
+from assay.models.gates._comparison import Comparison, difference, mode, verdict
+from assay.models.model_calls import call
+from assay.models.subject import Subject
+
+ORDER = 6
+DEBUG = (
+    "Call neutral_() and switch the parts off one by one until the difference is gone. Rounding "
+    "alone also counts: multiply by a gate that is exactly 0 or 1 rather than by one close to it."
+)
+
+
+def examine(subject: Subject) -> Finding:
+    """Both are given the same noisy weights; float32, in both modes."""
+    model = subject.make(4)
+    if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
+        return unsupported("the model has no neutral_() and baseline()")
+    awake.rouse(model, seed=5)
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    model.neutral_()
+    baseline = model.baseline()
+    if baseline is None:
+        return unsupported("the model says that it has no baseline")
+    if fault := _give(model, baseline, before):
+        return failed(fault)
+    idx = subject.tokens(2, seed=13)
+    seen = []
+    for name in ("train", "eval"):
+        with mode(model, name), mode(baseline, name):
+            apart = difference(call(model, idx).logits, call(baseline, idx).logits)
+        words = f"with neutral gates it differs from its baseline by {apart:.2g}, in {name} mode"
+        seen.append(Comparison(moved=apart, allowed=0.0, words=words))
+    return verdict(seen, held="equal to its baseline bit for bit in float32")
+
+
+@torch.no_grad()
+def _give(model: nn.Module, baseline: nn.Module, before: dict[str, torch.Tensor]) -> str | None:
+    """Weights of the same name; says what stands against it."""
+    weights = dict(model.named_parameters())
+    for name, weight in baseline.named_parameters():
+        if name not in weights:
+            return f"its baseline has a weight {name} that it has not"
+        if weights[name].shape != weight.shape:
+            shapes = f"{list(weights[name].shape)} and {list(weight.shape)}"
+            return f"{name} has shapes {shapes} in the model and in its baseline"
+        if not torch.equal(weights[name], before[name]):
+            return f"neutral_() changes {name}, which its baseline has too"
+        weight.copy_(weights[name])
+    buffers = dict(model.named_buffers())
+    for name, buffer in baseline.named_buffers():
+        if name in buffers and buffers[name].shape == buffer.shape:
+            buffer.copy_(buffers[name])
+    return None

@@ -1,0 +1,119 @@
+"""A model called as its contract says: logits and loss, and a cache where one is given.
+
+An answer of another form is a BrokenContract. B sequences, T tokens, V words.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from assay.models.finding import BrokenContract
+
+
+class Answer(NamedTuple):
+    """What a forward gives; `cache` is None where none was given."""
+
+    logits: torch.Tensor  # [B, T, V]
+    loss: torch.Tensor | None
+    cache: Any = None
+
+
+def call(
+    model: nn.Module, idx: torch.Tensor, targets: torch.Tensor | None = None, **cache: Any
+) -> Answer:
+    """Run a model on tokens [B, T]; `cache=` hands over a cache and wants one back."""
+    given = model(idx, **cache) if targets is None else model(idx, targets, **cache)
+    wanted = 3 if cache else 2
+    if not isinstance(given, tuple | list) or len(given) < wanted:
+        found = f"{len(given)} values" if isinstance(given, tuple | list) else type(given).__name__
+        form = "(logits, loss, cache)" if cache else "(logits, loss)"
+        raise BrokenContract(f"forward gives {found}; wanted {form}")
+    logits, loss = given[:2]
+    if not isinstance(logits, torch.Tensor) or logits.shape[:-1] != idx.shape:
+        shape = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        asked = "with" if targets is not None else "without"
+        raise BrokenContract(
+            f"logits are {shape} for tokens {list(idx.shape)} {asked} targets; "
+            "wanted them for every position"
+        )
+    if targets is not None and not cache and not isinstance(loss, torch.Tensor):
+        raise BrokenContract(f"the loss is {loss!r} where targets are given; wanted a tensor")
+    return Answer(logits, loss, given[2] if cache else None)
+
+
+def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, **how: Any) -> torch.Tensor:
+    """What a loss must be: over all positions, those with target -1 left out."""
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, **how)
+
+
+def takes_cache(model: nn.Module) -> bool:
+    """Whether forward has a parameter `cache`."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    return any(p.name == "cache" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def beginnings(model: nn.Module, layers: int) -> list[Callable[[int], Any]]:
+    """How an empty cache can be made for a batch: the model's own way, or three usual ones."""
+    if hasattr(model, "new_cache"):
+        return [model.new_cache]
+    return [lambda batch: [], lambda batch: {}, lambda batch: [None] * layers]
+
+
+def first_that_works(model: nn.Module, layers: int, idx: torch.Tensor) -> int:
+    """Which of `beginnings` a model can decode from."""
+    refusals = []
+    ways = beginnings(model, layers)
+    if len(ways) == 1:
+        return 0
+    for number, begin in enumerate(ways):
+        try:
+            with torch.no_grad():
+                held = call(model, idx, cache=begin(len(idx))).cache
+                call(model, idx, cache=held)
+            return number
+        except Exception as error:
+            refusals.append(f"from {begin(1)}: {type(error).__name__}: {error}")
+    raise BrokenContract(
+        "forward takes a cache and works with no empty one; "
+        f"give the model new_cache(batch). {'; '.join(refusals)}"
+    )
+
+
+def stored(cache: Any) -> dict[str, torch.Tensor]:
+    """The tensors of a cache: those it tells of, else all that can be found in it, by path."""
+    if hasattr(cache, "tensors"):
+        return {str(number): tensor for number, tensor in enumerate(cache.tensors())}
+    return reachable(cache)
+
+
+def reachable(cache: Any) -> dict[str, torch.Tensor]:
+    """Every tensor in nested lists, tuples, dicts and attributes, each once; no weights."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+
+    def visit(thing: Any, path: str) -> None:
+        if id(thing) in seen or isinstance(thing, nn.Module | nn.Parameter | str | bytes | type):
+            return
+        seen.add(id(thing))
+        if isinstance(thing, torch.Tensor):
+            found[path] = thing
+            return
+        for name, member in _members(thing):
+            visit(member, f"{path}.{name}")
+
+    visit(cache, "")
+    return found
+
+
+def _members(thing: Any) -> list[tuple[Any, Any]]:
+    if isinstance(thing, dict):
+        return list(thing.items())
+    if isinstance(thing, list | tuple | set | frozenset):
+        return list(enumerate(thing))
+    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = [(name, getattr(thing, name)) for name in slots if hasattr(thing, name)]
+    return held + list(getattr(thing, "__dict__", {}).items())

@@ -1,0 +1,72 @@
+"""A few steps of training, and what they showed: losses, norms, which weights were reached.
+
+The batches hold every word at least once and every position, so that no row of an embedding
+goes without a gradient for want of use.
+"""
+
+import torch
+from torch import nn
+
+from assay.models.model_calls import call
+
+STEPS = 3
+_RATE, _CLIP = 1e-2, 1.0
+
+
+class Training:
+    """The model after STEPS steps of AdamW, each on a batch of its own."""
+
+    def __init__(self, model: nn.Module, *, vocabulary: int, length: int) -> None:
+        self.model = model
+        self.losses: list[float] = []
+        self.norms: list[float] = []
+        self.moved: dict[str, bool] = {}  # weights whose gradient was not zero: whether they moved
+        self.reached: dict[str, torch.Tensor | None] = {}  # which elements; None: no gradient
+        self.unfit: list[str] = []  # weights with a gradient or a value that is not finite
+        self._batch = (vocabulary, length)
+        optimizer = torch.optim.AdamW(self._asking().values(), lr=_RATE, foreach=True)
+        for number in range(STEPS):
+            self._step(optimizer, number)
+
+    def _asking(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+
+    def _step(self, optimizer: torch.optim.Optimizer, number: int) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        idx, targets = batch(*self._batch, seed=number)
+        loss = call(self.model, idx, targets).loss
+        loss.backward()
+        self.losses.append(float(loss.detach()))
+        asking = self._asking()
+        self._note(asking)
+        norm = torch.nn.utils.clip_grad_norm_(asking.values(), _CLIP)
+        self.norms.append(float(norm))
+        before = {name: p.detach().clone() for name, p in asking.items()} if number == 0 else {}
+        optimizer.step()
+        for name, old in before.items():
+            if self.reached[name] is not None and self.reached[name].any():
+                self.moved[name] = not torch.equal(old, asking[name].detach())
+        self.unfit += [name for name, p in asking.items() if not p.detach().isfinite().all()]
+
+    def _note(self, asking: dict[str, nn.Parameter]) -> None:
+        for name, weight in asking.items():
+            known = self.reached.setdefault(name, None)
+            if weight.grad is None:
+                continue
+            if not weight.grad.isfinite().all():
+                self.unfit.append(name)
+            here = weight.grad != 0
+            self.reached[name] = here if known is None else known | here
+
+
+def batch(vocabulary: int, length: int, *, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens and targets [B, T] in which every word occurs, in an order by `seed`."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    rows = -(-vocabulary // length)
+
+    def all_words() -> torch.Tensor:
+        extra = torch.randint(vocabulary, (rows * length - vocabulary,), generator=generator)
+        words = torch.cat([torch.arange(vocabulary), extra])
+        return words[torch.randperm(len(words), generator=generator)].reshape(rows, length)
+
+    return all_words(), all_words()

@@ -1,0 +1,98 @@
+"""A model under examination: how to make it, tokens to give it, and what its gates share.
+
+Gates of one subject share models to save time. Whoever changes a shared one changes it back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from assay.models import model_calls, tiny
+from assay.models.awake import Awake, awaken
+from assay.models.finding import BrokenContract
+from assay.models.gpt2_config import Config
+from assay.models.short_training import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """`build` makes a new model each time. `fast` asks gates for fewer positions."""
+
+    name: str
+    build: Callable[[], nn.Module]
+    config: Config
+    variant: Any = None  # of the family; None for a class of the user's
+    source: Path | None = None  # the user's file
+    fast: bool = False
+
+    @property
+    def length(self) -> int:
+        """The longest sequence it takes."""
+        return self.config.block_size
+
+    def make(self, seed: int) -> nn.Module:
+        """A fresh model on the CPU, in train mode; the random state is left as it was."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            try:
+                model = self.build()
+            except Exception as error:
+                raise BrokenContract(
+                    f"cannot be built with {type(self.config).__name__}: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+        return model.train()
+
+    def tokens(self, batch: int, length: int | None = None, *, seed: int = 0) -> torch.Tensor:
+        """Random tokens [batch, length], the same for the same arguments."""
+        generator = torch.Generator().manual_seed(7919 * seed + batch)
+        shape = (batch, self.length if length is None else length)
+        return torch.randint(self.config.vocab_size, shape, generator=generator)
+
+    def awake(self, sign: float = 1.0) -> Awake:
+        """The shared model with noise on all weights; with the other sign, another one."""
+        if sign not in self._awake:
+            self._awake[sign] = awaken(self.make, self.tokens(2), seed=1, sign=sign)
+        return self._awake[sign]
+
+    @cached_property
+    def training(self) -> Training:
+        """A few steps of AdamW, from the model's own start."""
+        return Training(self.make(3), vocabulary=self.config.vocab_size, length=self.length)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether forward takes a cache."""
+        return model_calls.takes_cache(self.awake().model)
+
+    def begin(self, model: nn.Module, batch: int) -> Any:
+        """An empty cache of a model of this subject."""
+        return model_calls.beginnings(model, self.config.n_layer)[self._beginning](batch)
+
+    @cached_property
+    def _beginning(self) -> int:
+        model = self.awake().model
+        return model_calls.first_that_works(model, self.config.n_layer, self.tokens(2, 2))
+
+    @cached_property
+    def _awake(self) -> dict[float, Awake]:
+        return {}
+
+
+def of_variant(
+    variant: Any, options: Mapping[str, Any] | None = None, *, name: str = ""
+) -> Subject:
+    """A variant of the family at the size of examinations; options are those of 124M."""
+    from assay.models import variants
+
+    variant = variants.parse(variant) if isinstance(variant, str) else variant
+    config = tiny.config(latent=variant.latent, options=options)
+    made = variants.model_class(variant)
+    return Subject(
+        name=name or variant.name, build=lambda: made(config), config=config, variant=variant
+    )
