@@ -127,7 +127,7 @@ def load(plugin: Plugin) -> ModuleType:
     """Import a plugin that passes `check`."""
     check(plugin)
     try:
-        return _import(plugin.path)
+        return import_file(plugin.path)
     except Exception as error:
         raise BadInput(f"{plugin.path} fails on import: {type(error).__name__}: {error}") from error
 
@@ -232,7 +232,8 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _import(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
+    """Run a file: one of the package by its name, a user's by its path."""
     if path.is_relative_to(PACKAGE):
         return importlib.import_module(module_name(path))
     # A user's file finds its neighbours, as it would when run as a script.
