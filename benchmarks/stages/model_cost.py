@@ -18,6 +18,9 @@ from assay.studies.cell import Cell
 from assay.studies.study import Study
 
 AFTER = ()
+# Of the rounds of a pass, and of the profiles of its subjects: what takes longer ends early.
+ROUNDS_S = 45
+PROFILED_S = 40
 LARGE = {
     "training": {"size": "124M", "batch": 8, "length": 1024},
     "decode": {"size": "124M", "batches": [64, 1], "length": 1024},
@@ -37,7 +40,8 @@ def names() -> tuple[str, ...]:
 def cells(study: Study) -> list[Cell]:
     """Two cells. Parts of models are found by their folder, so that all files there count."""
     code = digest(content_digests(*(PACKAGE / "models").rglob("*.py")))
-    plan = {"rounds": study.rounds, "warmup": study.warmup, "kernels": True, "machine": None}
+    how = {"rounds": study.rounds, "warmup": study.warmup, "budget_s": ROUNDS_S}
+    plan = {"how": how, "profiled_s": PROFILED_S, "machine": None}
     return [
         Cell(
             name=name,

@@ -156,6 +156,12 @@ def test_a_cell_says_times_ratios_and_predictions(stage, study, name, metrics, d
             assert ratio.samples == [a / b for a, b in zip(*times, strict=True)]
             assert over.value == pytest.approx(ratio.value / predicted.value)
             assert by_key[subject, f"{metric}_over_launched"].value > 0
+            if name == "decode":
+                assert by_key[subject, f"{metric}_over_needed"].value > 0
+                moved, needed = (
+                    by_key[subject, f"{metric}_{word}"].value for word in ("bytes", "needed_bytes")
+                )
+                assert by_key[subject, f"{metric}_cache_bytes"].value < needed < moved
 
 
 def test_what_cannot_be_built_is_an_outcome_and_the_others_go_on(stage, study):

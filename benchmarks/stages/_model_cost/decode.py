@@ -54,6 +54,7 @@ def _batch(
     eager: dict[str, Callable] = {}
     graphs: dict[str, Callable] = {}
     work: dict[str, list[Operation]] = {}
+    needed: dict[str, int] = {}
     for name, model in models.items():
         yield Begin(name, metric)
         failed: list[Measurement] = []
@@ -61,22 +62,24 @@ def _batch(
             cache = passes.filled(model, idx[:, :-1])
             eager[name] = passes.decode(model, cache, idx[:, -1:])
             work[name] = counted(eager[name])
+            needed[name] = _weight_bytes(model) + cache.nbytes
             yield _cache_bytes(metric, name, cache, batch)
             graphs[name] = _graph(eager[name], cache, shape.device)
         yield from failed
-    how = {"device": shape.device, "rounds": plan["rounds"], "warmup": plan["warmup"]}
+    how = {"device": shape.device, **plan["how"]}
     yield Begin(subjects.BASELINE, metric)
     samples, source = rounds.device_ms(graphs, **how)
     told = source if shape.device == "cpu" else f"{source}; replays of a CUDA graph"
-    timed = {name: telling.Timed(samples=ms, work=work[name]) for name, ms in samples.items()}
+    timed = {
+        name: telling.Timed(samples=ms, work=work[name], needed_bytes=needed[name])
+        for name, ms in samples.items()
+    }
     yield from telling.measurements(metric, timed, machine, told)
     samples, source = rounds.host_ms(eager, **how)
     for name, ms in samples.items():
         yield telling.value(f"{metric}_eager_ms", name, sorted(ms)[len(ms) // 2], "ms", source, ms)
-    if shape.device != "cpu" and plan["kernels"]:
-        for name, call in graphs.items():
-            yield Begin(name, metric)
-            yield from kernels.measurements(metric, name, call)
+    if shape.device != "cpu":
+        yield from kernels.measurements(metric, graphs, budget_s=plan["profiled_s"])
 
 
 def _graph(call: Callable[[], torch.Tensor], cache: Any, device: str) -> Callable[[], torch.Tensor]:
@@ -104,3 +107,12 @@ def _restore(cache: Any, states: list[torch.Tensor]) -> None:
 def _cache_bytes(metric: str, name: str, cache: Any, batch: int) -> Measurement:
     source = f"tensors of the cache, {cache.length} tokens of {batch} sequences"
     return telling.value(f"{metric}_cache_bytes", name, cache.nbytes, "B", source)
+
+
+def _weight_bytes(model: Any) -> int:
+    """Of what every token needs: all weights but the position embedding, one row of which is read.
+
+    The token embedding is the head too.
+    """
+    used = (p for name, p in model.named_parameters() if name != "wpe.weight")
+    return sum(parameter.numel() * parameter.element_size() for parameter in used)

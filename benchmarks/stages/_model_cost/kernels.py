@@ -1,18 +1,31 @@
 """Which kernels a pass ran, by torch's profiler: how many, how long, and the longest by name."""
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
 from _model_cost.telling import value
+from assay.bench.loop import Begin
 from assay.bench.profile import device as profiler
 from assay.bench.profile import trace
 from assay.bench.profile.operation import in_words
 from assay.records.schema import Measurement
 
 
-def measurements(metric: str, subject: str, call: Callable[[], Any]) -> Iterator[Measurement]:
-    """Kernels of one call: the number, and the time in which one is at work."""
+def measurements(
+    metric: str, calls: Mapping[str, Callable[[], Any]], *, budget_s: float
+) -> Iterator[Begin | Measurement]:
+    """Kernels of one call of each subject, for as long as the budget lasts; it may be 0."""
+    begun = time.perf_counter()
+    for subject, call in calls.items():
+        if time.perf_counter() - begun < budget_s:
+            yield Begin(subject, metric)
+            yield from _of_one(metric, subject, call)
+
+
+def _of_one(metric: str, subject: str, call: Callable[[], Any]) -> Iterator[Measurement]:
+    """The number of kernels, and the time in which one is at work."""
     try:
         calls = profiler.profiled(call, calls=profiler.FEWEST)
     except (trace.Unclear, RuntimeError) as error:
@@ -21,7 +34,7 @@ def measurements(metric: str, subject: str, call: Callable[[], Any]) -> Iterator
             subject=subject,
             value=None,
             unit="ms",
-            status="failed",
+            status="skipped",
             reason=f"the profiler does not say: {error}",
         )
         return

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,42 +10,62 @@ import torch
 from assay.bench.clocks.torch import clock
 
 Call = Callable[[], Any]
+Samples = dict[str, list[float]]
+FEWEST = 6  # rounds; with fewer, two subjects cannot be compared
 
 
 def device_ms(
-    calls: Mapping[str, Call], *, device: str, rounds: int, warmup: int
-) -> tuple[dict[str, list[float]], str]:
+    calls: Mapping[str, Call], *, device: str, rounds: int, warmup: int, budget_s: float
+) -> tuple[Samples, str]:
     """Milliseconds of each call in each round, and what took them."""
     clocks = {name: clock(device) for name in calls}
     for name, call in calls.items():
         for _ in range(warmup):
             clocks[name].time(call)
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
-        for name in turned(list(calls), number):
-            samples[name].append(clocks[name].time(calls[name])[0])
     source = next(iter(clocks.values())).source if clocks else ""
-    return samples, f"{source}; {rounds} interleaved rounds"
+    return _interleaved(
+        {name: partial(_timed, clocks[name], call) for name, call in calls.items()},
+        rounds,
+        budget_s,
+        source,
+    )
 
 
 def host_ms(
-    calls: Mapping[str, Call], *, device: str, rounds: int, warmup: int
-) -> tuple[dict[str, list[float]], str]:
+    calls: Mapping[str, Call], *, device: str, rounds: int, warmup: int, budget_s: float
+) -> tuple[Samples, str]:
     """The same by the host's clock, until the device is done: what a loop in Python waits for."""
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(warmup + rounds):
-        for name in turned(list(calls), number):
-            _wait(device)
-            begun = time.perf_counter_ns()
-            calls[name]()
-            _wait(device)
-            samples[name].append((time.perf_counter_ns() - begun) / 1e6)
-    kept = {name: values[warmup:] for name, values in samples.items()}
-    return kept, f"host clock until the device is done; {rounds} interleaved rounds"
+    for call in calls.values():
+        for _ in range(warmup):
+            call()
+    source = "host clock until the device is done"
+    timed = {name: partial(_awaited, call, device) for name, call in calls.items()}
+    return _interleaved(timed, rounds, budget_s, source)
 
 
-def turned(names: list[str], number: int) -> list[str]:
-    return names if number % 2 == 0 else names[::-1]
+def _interleaved(
+    timed: Mapping[str, Callable[[], float]], rounds: int, budget_s: float, source: str
+) -> tuple[Samples, str]:
+    """One sample of each in every round; no further round once the budget is spent."""
+    samples: Samples = {name: [] for name in timed}
+    begun, made = time.perf_counter(), 0
+    while made < rounds and (made < FEWEST or time.perf_counter() - begun < budget_s):
+        for name in list(timed) if made % 2 == 0 else list(timed)[::-1]:
+            samples[name].append(timed[name]())
+        made += 1
+    return samples, f"{source}; {made} interleaved rounds"
+
+
+def _timed(clock: Any, call: Call) -> float:
+    return clock.time(call)[0]
+
+
+def _awaited(call: Call, device: str) -> float:
+    _wait(device)
+    begun = time.perf_counter_ns()
+    call()
+    _wait(device)
+    return (time.perf_counter_ns() - begun) / 1e6
 
 
 def _wait(device: str) -> None:

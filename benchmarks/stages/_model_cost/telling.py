@@ -1,7 +1,7 @@
 """What was measured and counted of a pass as records: times, ratios to the baseline, what the
 counted work predicts, and how far the two are apart."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -9,6 +9,7 @@ from _model_cost.subjects import BASELINE
 from _model_cost.work import Machine, Operation
 from assay.records.schema import Measurement
 
+NEEDED = "bytes of all weights but the position embedding, and of the cache"
 MODEL = "sum over operators of the longer of FLOPs / matmul_rate and bytes / copy_bandwidth"
 
 
@@ -18,6 +19,7 @@ class Timed:
 
     samples: list[float]  # milliseconds, one for each round
     work: Sequence[Operation]
+    needed_bytes: int | None = None  # that no way of computing it could do without, where known
 
 
 def measurements(
@@ -39,6 +41,8 @@ def _own(
     yield value(f"{metric}_flops", subject, sum(o.flops for o in one.work), "FLOP", counted)
     yield value(f"{metric}_bytes", subject, sum(o.bytes for o in one.work), "B", counted)
     yield value(f"{metric}_operators", subject, len(one.work), "count", counted)
+    if one.needed_bytes is not None:
+        yield value(f"{metric}_needed_bytes", subject, one.needed_bytes, "B", NEEDED)
     predicted_ms = machine.seconds(one.work) * 1e3
     yield value(f"{metric}_predicted_ms", subject, predicted_ms, "ms", MODEL)
 
@@ -48,13 +52,26 @@ def _against(
 ) -> Iterator[Measurement]:
     ratios = [a / b for a, b in zip(one.samples, baseline.samples, strict=True)]
     yield value(f"{metric}_ratio", subject, median(ratios), "ratio", source, ratios)
-    for name, launches in (("predicted", False), ("launched", True)):
-        least, most = (machine.seconds(w.work, launches=launches) for w in (one, baseline))
-        told = f"{MODEL}{', and launch_us for each operator' if launches else ''}; over {BASELINE}"
-        yield value(f"{metric}_{name}_ratio", subject, least / most, "ratio", told)
-        over = [ratio * most / least for ratio in ratios]
+    for name, (told, of) in _models(machine).items():
+        mine, base = of(one), of(baseline)
+        if mine is None or base is None:
+            continue
+        yield value(f"{metric}_{name}_ratio", subject, mine / base, "ratio", told)
+        over = [ratio * base / mine for ratio in ratios]
         told = f"{metric}_ratio over {metric}_{name}_ratio, round by round"
         yield value(f"{metric}_over_{name}", subject, median(over), "ratio", told, over)
+
+
+def _models(machine: Machine) -> dict[str, tuple[str, Callable[[Timed], float | None]]]:
+    """What a ratio could be, by three ways to foretell it: in words, and of one pass."""
+    return {
+        "predicted": (f"{MODEL}, over {BASELINE}'s", lambda one: machine.seconds(one.work)),
+        "launched": (
+            f"{MODEL}, and launch_us for each operator, over {BASELINE}'s",
+            lambda one: machine.seconds(one.work, launches=True),
+        ),
+        "needed": (f"{NEEDED}, over {BASELINE}'s", lambda one: one.needed_bytes),
+    }
 
 
 def value(

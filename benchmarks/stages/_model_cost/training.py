@@ -48,17 +48,13 @@ def run(
         yield from failed
     for metric in PASSES:
         yield Begin(subjects.BASELINE, metric)
-        samples, source = rounds.device_ms(
-            calls[metric], device=shape.device, rounds=plan["rounds"], warmup=plan["warmup"]
-        )
+        samples, source = rounds.device_ms(calls[metric], device=shape.device, **plan["how"])
         timed = {
             name: telling.Timed(samples=ms, work=work[metric, name]) for name, ms in samples.items()
         }
         yield from telling.measurements(metric, timed, machine, source)
-        if shape.device != "cpu" and plan["kernels"]:
-            for name, call in calls[metric].items():
-                yield Begin(name, metric)
-                yield from kernels.measurements(metric, name, call)
+        if shape.device != "cpu":
+            yield from kernels.measurements(metric, calls[metric], budget_s=plan["profiled_s"])
 
 
 def _count(model: Any) -> int:

@@ -1,0 +1,184 @@
+"""The tables of docs/results/models.md, from evidence alone: `python benchmarks/models_page.py`.
+
+It writes them between the page's marks; a test fails where the page says something else.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from assay.host import CHECKOUT
+from assay.records.schema import Record
+from assay.reports.paired import ratio
+from assay.verify import evidence
+
+PAGE = CHECKOUT / "docs/results/models.md"
+EVIDENCE = "models-h200"
+BASELINE = "GPT2"
+TARGET = 1.25  # a measured ratio over the predicted one
+PASSES = ("forward", "training", "decode_b64", "decode_b1")
+_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_CEILINGS = ("matmul_rate", "copy_bandwidth", "launch_us")
+
+Found = dict[tuple[str, str], Record]  # by subject and metric
+
+
+def written(text: str, records: Sequence[Record]) -> str:
+    """The page with every marked table made anew."""
+    found = by_key(records)
+    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]](found) + mark[3], text)
+
+
+def training(found: Found) -> str:
+    """Forward, and forward with backward: times, ratios, what the counted work predicts."""
+    rows = []
+    for subject in _subjects(found):
+        cells = [subject, _number(found, subject, "parameters", 1e-6, "{:.2f}")]
+        for metric in ("forward", "training"):
+            cells += _timed(found, subject, metric) + _predicted(found, subject, metric)
+        rows.append(cells)
+    return _table(
+        "variant|parameters (M)|forward ms|over GPT2|predicted|measured over it"
+        "|forward and backward ms|over GPT2|predicted|measured over it",
+        rows,
+    )
+
+
+def decode(found: Found) -> str:
+    """One token through a full cache, a CUDA graph: the same, for 64 sequences and for one."""
+    rows = []
+    for subject in _subjects(found):
+        cells = [subject, _number(found, subject, "decode_b1_cache_bytes", 2**-20, "{:.2f}")]
+        for metric in ("decode_b64", "decode_b1"):
+            cells += _timed(found, subject, metric) + _predicted(found, subject, metric)
+        rows.append(cells)
+    return _table(
+        "variant|cache (MiB a sequence)|64 sequences ms|over GPT2|predicted|measured over it"
+        "|1 sequence ms|over GPT2|predicted|measured over it",
+        rows,
+    )
+
+
+def launches(found: Found) -> str:
+    """What decoding costs in kernels: operators, what is predicted with their launches, and the
+    same step without a CUDA graph."""
+    rows = []
+    for subject in _subjects(found):
+        cells = [subject, _number(found, subject, "decode_b1_operators", 1, "{:.0f}")]
+        for metric in ("decode_b64", "decode_b1"):
+            cells += [
+                _number(found, subject, f"{metric}_launched_ratio", 1, "{:.2f}"),
+                _number(found, subject, f"{metric}_over_launched", 1, "{:.2f}"),
+                _number(found, subject, f"{metric}_needed_ratio", 1, "{:.2f}"),
+                _number(found, subject, f"{metric}_eager_ms", 1, "{:.3g}"),
+            ]
+        rows.append(cells)
+    columns = "with launches|measured over it|by needed bytes|eager ms"
+    names = [f"{batch}: {name}" for batch in ("64", "1") for name in columns.split("|")]
+    return _table("|".join(["variant", "operators", *names]), rows)
+
+
+def beyond(found: Found) -> str:
+    """Passes that take longer than TARGET times what is predicted, and the kernels they run."""
+    rows, judged = [], 0
+    for metric in PASSES:
+        for subject in _subjects(found):
+            over = found.get((subject, f"{metric}_over_predicted"))
+            if over is None or over.value is None:
+                continue
+            judged += 1
+            if over.value > TARGET:
+                rows.append(
+                    [
+                        subject,
+                        metric,
+                        f"{over.value:.2f}",
+                        _number(found, subject, f"{metric}_over_launched", 1, "{:.2f}"),
+                        _kernels(found, subject, metric),
+                    ]
+                )
+    told = f"\n{judged - len(rows)} of {judged} passes are within {TARGET}; the others:\n\n"
+    return told + _table(
+        "variant|pass|over predicted|over predicted with launches|operators, GPT2's", rows
+    )
+
+
+def machine(found: Found) -> str:
+    """The ceilings that predictions are made with."""
+    rows = [
+        [record.metric, f"{record.value:.4g} {record.unit}", record.source or ""]
+        for metric in _CEILINGS
+        for (_, name), record in found.items()
+        if name == metric and record.value is not None
+    ]
+    return _table("ceiling|measured|how", rows)
+
+
+TABLES: dict[str, Callable[[Found], str]] = {
+    "training": training,
+    "decode": decode,
+    "launches": launches,
+    "beyond": beyond,
+    "machine": machine,
+}
+
+
+def by_key(records: Sequence[Record]) -> Found:
+    """Records by subject and metric; of what two cells measured, the last."""
+    return {(record.subject, record.metric): record for record in records}
+
+
+def _subjects(found: Found) -> list[str]:
+    """Those that were timed or failed to be, in the order of the records."""
+    kinds = {f"{metric}_ms" for metric in PASSES} | {"training", "decode", *PASSES}
+    return list(dict.fromkeys(subject for subject, metric in found if metric in kinds))
+
+
+def _timed(found: Found, subject: str, metric: str) -> list[str]:
+    """The time and its ratio to the baseline, or how the subject ended."""
+    record, peer = (found.get((name, f"{metric}_ms")) for name in (subject, BASELINE))
+    if record is None or record.value is None:
+        return [_ending(found, subject, metric), ""]
+    cells = [f"{record.value:.3g}", ""]
+    if peer is not None and subject != BASELINE:
+        between = ratio(record, peer)
+        if between.value is not None:
+            cells[1] = f"{between.value:.2f}"
+        if between.low is not None:
+            cells[1] += f" ({between.low:.2f} to {between.high:.2f})"
+    return cells
+
+
+def _predicted(found: Found, subject: str, metric: str) -> list[str]:
+    over = _number(found, subject, f"{metric}_over_predicted", 1, "{:.2f}")
+    return [_number(found, subject, f"{metric}_predicted_ratio", 1, "{:.2f}"), over]
+
+
+def _ending(found: Found, subject: str, metric: str) -> str:
+    for name in (metric, metric.partition("_")[0], "training"):
+        record = found.get((subject, name))
+        if record is not None and record.status != "ok":
+            return record.status
+    return "not measured"
+
+
+def _kernels(found: Found, subject: str, metric: str) -> str:
+    mine, base = (
+        _number(found, name, f"{metric}_operators", 1, "{:.0f}") for name in (subject, BASELINE)
+    )
+    return f"{mine}, {base}"
+
+
+def _number(found: Found, subject: str, metric: str, scale: float, form: str) -> str:
+    record = found.get((subject, metric))
+    return "" if record is None or record.value is None else form.format(record.value * scale)
+
+
+def _table(columns: str, rows: Sequence[Sequence[str]]) -> str:
+    names = columns.split("|")
+    lines = [names, ["---"] * len(names), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    Path(PAGE).write_text(written(PAGE.read_text(), evidence.load(EVIDENCE)))
