@@ -5,6 +5,8 @@ float32 hides what is small.
 """
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,11 +35,11 @@ class Awake:
     other: float  # tolerance between calls of other shapes
 
 
-def awaken(make: Any, idx: torch.Tensor, *, seed: int, sign: float = 1.0) -> Awake:
-    """Make a model and wake it. With the other sign all noise is turned around."""
+def awaken(make: Callable[[int], nn.Module], idx: torch.Tensor, *, seed: int) -> Awake:
+    """Make a model and wake it."""
     for spread in _SPREADS:
         model = make(seed)
-        rouse(model, seed=seed, sign=sign, spread=spread)
+        rouse(model, seed=seed, spread=spread)
         dtype, lowest, finite = _widest(model, idx)
         if finite:
             return Awake(model=model, dtype=dtype, same=_SAME[lowest], other=_OTHER[lowest])
@@ -45,11 +47,11 @@ def awaken(make: Any, idx: torch.Tensor, *, seed: int, sign: float = 1.0) -> Awa
 
 
 @torch.no_grad()
-def rouse(model: nn.Module, *, seed: int, sign: float = 1.0, spread: float = 1.2) -> None:
+def rouse(model: nn.Module, *, seed: int, spread: float = _SPREADS[0]) -> None:
     """Noise on every weight: what is positive stays so, what is frozen stays as it is."""
     generator = torch.Generator().manual_seed(seed)
     for weight in model.parameters():
-        noise = torch.randn(weight.shape, generator=generator).to(weight) * sign
+        noise = torch.randn(weight.shape, generator=generator).to(weight)
         if not weight.requires_grad:
             _open(weight)
         elif (weight > 0).all():
@@ -57,11 +59,29 @@ def rouse(model: nn.Module, *, seed: int, sign: float = 1.0, spread: float = 1.2
         elif weight.ndim >= 2:
             weight.add_(noise * (spread / math.sqrt(weight.shape[-1])))
         elif weight.numel() == 1:
-            weight.add_(sign * spread * (0.25 + 0.25 * noise.abs()))
+            weight.add_(spread * (0.25 + 0.25 * noise.abs()))
         else:
             weight.add_(0.35 * spread * noise)
     for buffer in model.buffers():
         _open(buffer)
+
+
+@contextmanager
+def turned(model: nn.Module) -> Iterator[None]:
+    """Within it, gates and biases that are not positive throughout have the other sign."""
+    gates = [weight for weight in model.parameters() if weight.requires_grad and weight.ndim < 2]
+    gates = [weight for weight in gates if not (weight > 0).all()]
+
+    def turn() -> None:
+        with torch.no_grad():
+            for weight in gates:
+                weight.neg_()
+
+    turn()
+    try:
+        yield
+    finally:
+        turn()
 
 
 def _open(gate: torch.Tensor) -> None:

@@ -75,5 +75,7 @@ def _place(error: BaseException, subject: Subject) -> str:
 
 
 def _of_a_model(path: Path) -> bool:
-    here = Path(__file__).parent
-    return path.is_relative_to(here) and path.parent != here / "gates"
+    room = Path(__file__).parent
+    if path.is_relative_to(room.parent / "kv") or path.is_relative_to(room / "parts"):
+        return True
+    return path.parent == room and path.name.startswith("gpt2")

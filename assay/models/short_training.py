@@ -24,9 +24,12 @@ class Training:
         self.reached: dict[str, torch.Tensor | None] = {}  # which elements; None: no gradient
         self.unfit: list[str] = []  # weights with a gradient or a value that is not finite
         self._batch = (vocabulary, length)
-        optimizer = torch.optim.AdamW(self._asking().values(), lr=_RATE, foreach=True)
+        optimizer = torch.optim.AdamW(self._asking().values(), lr=_RATE, fused=True)
         for number in range(STEPS):
             self._step(optimizer, number)
+        self.unfit += [
+            name for name, p in self._asking().items() if not p.detach().isfinite().all()
+        ]
 
     def _asking(self) -> dict[str, nn.Parameter]:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
@@ -38,22 +41,21 @@ class Training:
         loss.backward()
         self.losses.append(float(loss.detach()))
         asking = self._asking()
-        self._note(asking)
         norm = torch.nn.utils.clip_grad_norm_(asking.values(), _CLIP)
         self.norms.append(float(norm))
+        self._note(asking, finite=bool(norm.isfinite()))
         before = {name: p.detach().clone() for name, p in asking.items()} if number == 0 else {}
         optimizer.step()
         for name, old in before.items():
             if self.reached[name] is not None and self.reached[name].any():
                 self.moved[name] = not torch.equal(old, asking[name].detach())
-        self.unfit += [name for name, p in asking.items() if not p.detach().isfinite().all()]
 
-    def _note(self, asking: dict[str, nn.Parameter]) -> None:
+    def _note(self, asking: dict[str, nn.Parameter], *, finite: bool) -> None:
         for name, weight in asking.items():
             known = self.reached.setdefault(name, None)
             if weight.grad is None:
                 continue
-            if not weight.grad.isfinite().all():
+            if not finite and not weight.grad.isfinite().all():
                 self.unfit.append(name)
             here = weight.grad != 0
             self.reached[name] = here if known is None else known | here

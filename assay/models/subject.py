@@ -54,11 +54,10 @@ class Subject:
         shape = (batch, self.length if length is None else length)
         return torch.randint(self.config.vocab_size, shape, generator=generator)
 
-    def awake(self, sign: float = 1.0) -> Awake:
-        """The shared model with noise on all weights; with the other sign, another one."""
-        if sign not in self._awake:
-            self._awake[sign] = awaken(self.make, self.tokens(2), seed=1, sign=sign)
-        return self._awake[sign]
+    @cached_property
+    def awake(self) -> Awake:
+        """The shared model with noise on all weights."""
+        return awaken(self.make, self.tokens(2), seed=1)
 
     @cached_property
     def training(self) -> Training:
@@ -68,7 +67,7 @@ class Subject:
     @property
     def decodes(self) -> bool:
         """Whether forward takes a cache."""
-        return model_calls.takes_cache(self.awake().model)
+        return model_calls.takes_cache(self.awake.model)
 
     def begin(self, model: nn.Module, batch: int) -> Any:
         """An empty cache of a model of this subject."""
@@ -76,12 +75,8 @@ class Subject:
 
     @cached_property
     def _beginning(self) -> int:
-        model = self.awake().model
+        model = self.awake.model
         return model_calls.first_that_works(model, self.config.n_layer, self.tokens(2, 2))
-
-    @cached_property
-    def _awake(self) -> dict[float, Awake]:
-        return {}
 
 
 def of_variant(

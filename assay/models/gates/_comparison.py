@@ -48,12 +48,12 @@ def verdict(comparisons: Iterable[Comparison], *, held: str, unit: str = UNIT) -
 
 
 @contextmanager
-def mode(model: nn.Module, name: str) -> Iterator[None]:
-    """Within it a model is in "train" mode and builds graphs, or in "eval" mode and does not."""
+def mode(model: nn.Module, name: str, *, graphs: bool = False) -> Iterator[None]:
+    """Within it a model is in "train" or "eval" mode, and builds graphs where they are wanted."""
     was = model.training
     model.train(name == "train")
     try:
-        with torch.set_grad_enabled(name == "train"):
+        with torch.set_grad_enabled(graphs):
             yield
     finally:
         model.train(was)

@@ -97,16 +97,16 @@ class Construction:
             self._remember(weight)
 
     def _registered(self, parent: nn.Module, name: str, module: nn.Module | None) -> None:
-        """A module becomes part of another, so its constructor is done."""
-        if not isinstance(module, nn.Module):
+        """A module becomes part of another, so its constructor is done. One of torch's is still
+        in the hands of the constructor around it."""
+        if not isinstance(module, nn.Module) or _of_torch(module):
             return
-        by = parent if _of_torch(module) else module
         for part in _below(module):
             for weight in _own(part):
                 if id(weight) not in self._known and _of_torch(part):
                     self._remember(weight)
                 elif self._news(weight):
-                    self._note(weight, by)
+                    self._note(weight, module)
 
     def _pass_begins(self, module: nn.Module) -> None:
         """What changed since is deliberate, unless it is most of the matrices there are."""

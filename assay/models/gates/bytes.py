@@ -21,7 +21,8 @@ DEBUG = (
     "cache_bytes(batch, 5): what is stored and not counted, or in another dtype, shows at once."
 )
 UNIT = "bytes for each token of a sequence"
-_BATCHES = (1, 3)
+# Sequences, and lengths at which the bytes are counted; None is as long as it goes.
+_COUNTS = {torch.float32: ((1, (1, 5)), (3, (5, None))), torch.bfloat16: ((3, (1, None)),)}
 
 
 def examine(subject: Subject) -> Finding:
@@ -30,7 +31,7 @@ def examine(subject: Subject) -> Finding:
         return unsupported("forward has no parameter cache, so there is nothing to count")
     model = subject.make(8)
     if not hasattr(model, "cache_bytes"):
-        count = _count(next(_fill(subject, model, 1, (subject.length,))))
+        count = _count(next(_fill(subject, model, 1, (None,)))[1])
         return unsupported(
             "the model claims no bytes: it has no cache_bytes(batch, tokens). Counted in float32: "
             f"{count} for {subject.length} tokens, {count / subject.length:g} for each"
@@ -51,39 +52,32 @@ def examine(subject: Subject) -> Finding:
 
 
 def _fault(subject: Subject, model: nn.Module) -> str | None:
-    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
-    for batch in _BATCHES:
-        held = 0
-        for chunk, cache in zip(_chunks(subject), _filled(subject, model, batch), strict=True):
-            held += chunk
+    dtype = next(model.parameters()).dtype
+    for batch, lengths in _COUNTS[dtype]:
+        for held, cache in _fill(subject, model, batch, lengths):
             claimed, counted = model.cache_bytes(batch, held), _count(cache)
             if claimed not in (counted, counted - _counters(cache)):
                 return (
-                    f"claimed {claimed} bytes for {batch} x {held} tokens in {dtype}; the cache "
-                    f"holds {counted}: {_inventory(cache)}"
+                    f"claimed {claimed} bytes for {batch} x {held} tokens in "
+                    f"{str(dtype).removeprefix('torch.')}; the cache holds {counted}: "
+                    f"{_inventory(cache)}"
                 )
             if hidden := _hidden(cache, batch):
                 return f"the cache holds more than tensors() tells: {hidden}"
     return None
 
 
-def _chunks(subject: Subject) -> tuple[int, ...]:
-    return (1, 4, subject.length - 5)
-
-
-def _filled(subject: Subject, model: nn.Module, batch: int) -> Iterator[Any]:
-    """The cache after each chunk."""
-    return _fill(subject, model, batch, _chunks(subject))
-
-
-def _fill(subject: Subject, model: nn.Module, batch: int, chunks: tuple[int, ...]) -> Iterator[Any]:
+def _fill(
+    subject: Subject, model: nn.Module, batch: int, lengths: tuple[int | None, ...]
+) -> Iterator[tuple[int, Any]]:
+    """The cache when it holds so many tokens."""
     idx = subject.tokens(batch, seed=19)
     cache, held = subject.begin(model, batch), 0
-    for chunk in chunks:
+    for length in lengths:
         with mode(model, "eval"):
-            cache = call(model, idx[:, held : held + chunk], cache=cache).cache
-        held += chunk
-        yield cache
+            cache = call(model, idx[:, held:length], cache=cache).cache
+        held = length or subject.length
+        yield held, cache
 
 
 def _count(cache: Any) -> int:

@@ -23,27 +23,27 @@ DEBUG = (
 
 
 def examine(subject: Subject) -> Finding:
-    """Token by token; in uneven chunks, two caches in turn; one sequence alone."""
+    """Single tokens and uneven chunks, two caches in turn; then one sequence alone."""
     if not subject.decodes:
         return unsupported("forward has no parameter cache, so it cannot decode")
-    with mode(subject.awake().model, "eval"):
+    with mode(subject.awake.model, "eval"):
         seen = list(_compare(subject))
     return verdict(seen, held=f"decoding up to {subject.length} tokens equals the full pass")
 
 
 def _compare(subject: Subject) -> Iterator[Comparison]:
     length = subject.length
-    rest = length - 8
-    first = _Decoding(subject, subject.tokens(2, seed=8))
-    second = _Decoding(subject, subject.tokens(2, seed=9))
+    idx = subject.tokens(4, seed=8)
+    full = call(subject.awake.model, idx).logits
+    first = _Decoding(subject, idx[:2], full[:2])
+    second = _Decoding(subject, idx[2:], full[2:])
     # In turn: what one leaves on the model, or in a cache that both share, is found.
-    for mine, yours in zip((1, 5, 2, rest), (length - 7, 1, 1, 5), strict=True):
-        yield from first.advance(mine)
-        yield from second.advance(yours)
-    single = _Decoding(subject, subject.tokens(2, seed=8))
-    for _ in range(length):
-        yield from single.advance(1)
-    alone = _Decoding(subject, subject.tokens(1, seed=10))
+    mine = (1, 1, 1, 5, 1, 1, 1, length - 11)
+    yours = (length - 10, 1, 1, 1, 1, 1, 1, 4)
+    for one, other in zip(mine, yours, strict=True):
+        yield from first.advance(one)
+        yield from second.advance(other)
+    alone = _Decoding(subject, idx[:1], full[:1])
     for chunk in (length,) if subject.fast else (3, 1, length - 4):
         yield from alone.advance(chunk)
 
@@ -51,10 +51,10 @@ def _compare(subject: Subject) -> Iterator[Comparison]:
 class _Decoding:
     """One decoding of sequences [B, T] whose full pass is known."""
 
-    def __init__(self, subject: Subject, idx: torch.Tensor) -> None:
-        self.awake = subject.awake()
+    def __init__(self, subject: Subject, idx: torch.Tensor, full: torch.Tensor) -> None:
+        self.awake = subject.awake
         self.idx = idx
-        self.full = call(self.awake.model, idx).logits
+        self.full = full
         self.cache = subject.begin(self.awake.model, len(idx))
         self.held = 0
         self.chunks: list[int] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import torch
 
-from assay.models.awake import Awake
+from assay.models.awake import Awake, turned
 from assay.models.finding import Finding
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
 from assay.models.model_calls import call
@@ -25,17 +25,17 @@ MODES = ("train", "eval")
 
 
 def examine(subject: Subject) -> Finding:
-    """All cuts at once in one wide batch, then in pairs of calls with one and two sequences."""
+    """All cuts at once in one wide batch, then pairs of calls with one and two sequences."""
+    awake = subject.awake
     seen: list[Comparison] = []
-    for sign in (1.0, -1.0):
-        awake = subject.awake(sign)
-        for name in MODES:
-            with mode(awake.model, name):
-                seen += _all_cuts(subject, awake, f"in {name} mode")
-                if sign > 0:
-                    seen += _pairs(subject, awake, f"in {name} mode")
-                    seen += _shortened(subject, awake, f"in {name} mode")
-    dtype = str(subject.awake().dtype).removeprefix("torch.")
+    for name in MODES:
+        with mode(awake.model, name):
+            seen += _all_cuts(subject, awake, f"in {name} mode")
+            seen += _one_sequence(subject, awake, name)
+            seen += _two_sequences(subject, awake, f"in {name} mode")
+    with mode(awake.model, "train"), turned(awake.model):
+        seen += _all_cuts(subject, awake, "in train mode")
+    dtype = str(awake.dtype).removeprefix("torch.")
     return verdict(seen, held=f"nothing moves ahead of a change, in {dtype}, train and eval mode")
 
 
@@ -87,48 +87,45 @@ def changed_rows(subject: Subject) -> torch.Tensor:
     )
 
 
-def _pairs(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]:
-    """One and two sequences a call, with targets and without."""
-    rows, length = changed_rows(subject), subject.length
-    targets = subject.tokens(2, seed=4)
-    for told in (False, True):
-        words = f"with{'' if told else 'out'} targets, {when}"
-        for cut in (length - 1,) if subject.fast else (length - 1, length // 2):
-            one = _logits(awake, rows[:1], targets[:1] if told else None)
-            new = _logits(awake, rows[cut : cut + 1], (targets[1:] if told else None))
-            apart = difference(new[:, :cut], one[:, :cut])
-            yield Comparison(
-                moved=apart,
-                allowed=awake.same,
-                words=f"of one sequence, logits before {cut} move by {apart:.2g} when tokens from "
-                f"there on change, {words}",
-            )
-        two = torch.cat([rows[:1], subject.tokens(1, seed=5)])
-        one = _logits(awake, two, targets if told else None)
-        for changed in (0, 1):
-            new_two = two.clone()
-            new_two[changed] = subject.tokens(1, seed=6)[0]
-            new = _logits(awake, new_two, targets if told else None)
-            apart = difference(new[1 - changed], one[1 - changed])
-            yield Comparison(
-                moved=apart,
-                allowed=awake.same,
-                words=f"logits of sequence {1 - changed} move by {apart:.2g} when sequence "
-                f"{changed} changes, {words}",
-            )
+def _one_sequence(subject: Subject, awake: Awake, name: str) -> Iterator[Comparison]:
+    """Alone in its batch: the last token changed, and the last ones left out."""
+    rows, last, when = changed_rows(subject), subject.length - 1, f"in {name} mode"
+    base = _logits(awake, rows[:1])
+    yield _before(last, _logits(awake, rows[last : last + 1]), base, awake.same, f"alone, {when}")
+    length = 6 if name == "train" else 1
+    apart = difference(_logits(awake, rows[:1, :length]), base[:, :length])
+    words = f"the first {length} logits move by {apart:.2g} when tokens follow, {when}"
+    yield Comparison(moved=apart, allowed=awake.other, words=words)
 
 
-def _shortened(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]:
-    """What follows a position does not exist for it: not its content, and not how long it is."""
-    idx = subject.tokens(2, seed=7)
-    full = _logits(awake, idx)
-    for length in (1, 6) if subject.fast else (1, 6, subject.length - 1):
-        apart = difference(_logits(awake, idx[:, :length]), full[:, :length])
-        yield Comparison(
-            moved=apart,
-            allowed=awake.other,
-            words=f"the first {length} logits move by {apart:.2g} when tokens follow, {when}",
-        )
+def _two_sequences(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]:
+    """With targets: the second half of one changed, then all of the other."""
+    rows, cut = changed_rows(subject), subject.length // 2
+    words = f"with targets, {when}"
+    first, second = rows[:1], subject.tokens(1, seed=5)
+    targets, others = subject.tokens(2, seed=4), subject.tokens(2, seed=6)
+    base = _logits(awake, torch.cat([first, second]), targets)
+    new = _logits(awake, torch.cat([rows[cut : cut + 1], second]), others)
+    yield _before(cut, new[:1], base[:1], awake.same, words)
+    yield _other(1, new, base, awake.same, words)
+    new = _logits(awake, torch.cat([first, subject.tokens(1, seed=7)]), targets)
+    yield _other(0, new, base, awake.same, words)
+
+
+def _before(
+    cut: int, new: torch.Tensor, base: torch.Tensor, allowed: float, words: str
+) -> Comparison:
+    apart = difference(new[:, :cut], base[:, :cut])
+    told = f"logits before {cut} move by {apart:.2g} when tokens from there on change, {words}"
+    return Comparison(moved=apart, allowed=allowed, words=told)
+
+
+def _other(
+    number: int, new: torch.Tensor, base: torch.Tensor, allowed: float, words: str
+) -> Comparison:
+    apart = difference(new[number], base[number])
+    told = f"logits of sequence {number} move by {apart:.2g} when the other one changes, {words}"
+    return Comparison(moved=apart, allowed=allowed, words=told)
 
 
 def _logits(awake: Awake, idx: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:

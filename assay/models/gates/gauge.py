@@ -4,7 +4,6 @@ Exchanging q and k renames two weights, so it is a null control: gains that were
 came from elsewhere. Catches a swap that is more than that, or that is undone on some path.
 """
 
-from assay.models.awake import rouse
 from assay.models.finding import Finding, unsupported
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
 from assay.models.model_calls import call
@@ -15,23 +14,22 @@ DEBUG = (
     "Compare one layer with its twin on the same input; where they differ, q and k are not treated "
     "alike (a scale, a bias, positions or a cache on one of them only)."
 )
-_ALLOWED = 1e-10  # float64
 
 
 def examine(subject: Subject) -> Finding:
-    """In float64, in both modes."""
-    model = subject.make(6)
+    """In both modes."""
+    awake = subject.awake
+    model = awake.model
     if not hasattr(model, "gauge_twin"):
         return unsupported("the model has no gauge_twin()")
-    rouse(model, seed=7)
-    twin = model.double().gauge_twin()
+    twin = model.gauge_twin()
     if twin is None:
         return unsupported("no fixed reciprocal attention in it")
-    twin = twin.double()
+    twin = twin.to(awake.dtype)
     idx, seen = subject.tokens(2, seed=14), []
     for name in ("train", "eval"):
         with mode(model, name), mode(twin, name):
             apart = difference(call(model, idx).logits, call(twin, idx).logits)
         words = f"it differs from the model with q and k exchanged by {apart:.2g}, in {name} mode"
-        seen.append(Comparison(moved=apart, allowed=_ALLOWED, words=words))
+        seen.append(Comparison(moved=apart, allowed=awake.same, words=words))
     return verdict(seen, held="equal to standard attention with the weights of q and k exchanged")

@@ -83,14 +83,14 @@ def _cleared(subject: Subject, suspects: dict[str, torch.Tensor | None]) -> Iter
     """
     if not suspects:
         return
-    awake = subject.awake()
+    awake = subject.awake
     weights = dict(awake.model.named_parameters())
     idx, targets = subject.tokens(4, seed=11), subject.tokens(4, seed=12)
 
     def losses() -> torch.Tensor:
         return cross_entropy(call(awake.model, idx).logits, targets, reduction="none")
 
-    with mode(awake.model, "train"):
+    with mode(awake.model, "train", graphs=True):
         before = losses()
         order = list(suspects)
         gradients = torch.autograd.grad(

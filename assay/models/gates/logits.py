@@ -20,25 +20,27 @@ DEBUG = (
     "Call the model with and without targets and compare shapes and values; compute the loss "
     "beside it as F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)."
 )
-_SHORT = 5
+# In which mode, and how many tokens; None is as many as it takes.
+_CALLS = (("train", None), ("eval", 5))
 
 
 def examine(subject: Subject) -> Finding:
     """Against torch's own cross entropy, in both modes, some targets -1, at several lengths."""
-    awake = subject.awake()
-    comparisons: list[Comparison] = []
-    for name in ("train", "eval"):
-        for length in (subject.length, _SHORT, 1):
-            with mode(awake.model, name):
-                comparisons += _compare(subject, awake.model, length, f"in {name} mode")
-    if fault := _fault_at_start(subject):
+    awake = subject.awake
+    if fault := _wrong_count(awake.model):
         return failed(fault)
+    comparisons: list[Comparison] = []
+    for name, length in _CALLS:
+        with mode(awake.model, name):
+            comparisons += _compare(subject, awake.model, length, f"in {name} mode")
     return verdict(comparisons, held="logits for all positions; the loss is their cross entropy")
 
 
-def _compare(subject: Subject, model: nn.Module, length: int, when: str) -> Iterator[Comparison]:
+def _compare(
+    subject: Subject, model: nn.Module, length: int | None, when: str
+) -> Iterator[Comparison]:
     idx, targets = subject.tokens(3, length), subject.tokens(3, length, seed=1)
-    targets[0, : length // 2] = -1
+    targets[0, : idx.shape[1] // 2] = -1
     targets[1, -1] = -1
     logits, loss = call(model, idx)[:2]
     told, told_loss = call(model, idx, targets)[:2]
@@ -57,7 +59,7 @@ def _compare(subject: Subject, model: nn.Module, length: int, when: str) -> Iter
     apart = difference(logits, told)
     yield Comparison(
         moved=apart,
-        allowed=subject.awake().same,
+        allowed=subject.awake.same,
         words=f"logits with targets differ from those without by {apart:.2g}, {when}",
     )
     right = float(cross_entropy(told.detach(), targets))
@@ -69,15 +71,10 @@ def _compare(subject: Subject, model: nn.Module, length: int, when: str) -> Iter
     )
 
 
-def _fault_at_start(subject: Subject) -> str | None:
-    """What is wrong with a model as it was made."""
-    model = subject.make(0)
-    with mode(model, "eval"):
-        logits = call(model, subject.tokens(2)).logits
-    if not logits.isfinite().all():
-        return "logits of the newly made model are not finite"
+def _wrong_count(model: nn.Module) -> str | None:
+    """What is wrong with the number of weights that the model tells."""
     count = model.get_num_params() if hasattr(model, "get_num_params") else None
     there = sum(weight.numel() for weight in model.parameters())
-    if not isinstance(count, int) or not 0 < count <= 2 * there:
-        return f"get_num_params gives {count!r}; the model has {there} weights"
-    return None
+    if isinstance(count, int) and 0 < count <= 2 * there:
+        return None
+    return f"get_num_params gives {count!r}; the model has {there} weights"

@@ -5,7 +5,7 @@ without one, so results were published of a codec that nothing had passed throug
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -22,44 +22,59 @@ DEBUG = (
     "what it returns must be what attention reads. Encode and decode on every path, cache or not."
 )
 UNIT = "of the largest loss or logit, least moved"
+TRAINING, EVALUATION = "in training without a cache", "in evaluation without a cache"
+DECODING = "in cached decode"
 _WORDS = ("splice", "codec", "compress")
 _METHODS = ("forward", "compress", "compress_only", "encode", "expand", "decode", "reconstruct")
 
 
 def examine(subject: Subject) -> Finding:
-    """Each codec is destroyed alone: its weights and all it returns are zero."""
-    awake = subject.awake()
+    """A destroyed codec has zeros for weights and returns zeros.
+
+    In training each is destroyed alone; on the other paths all of one class at once.
+    """
+    awake = subject.awake
     codecs = dict(_codecs(awake.model))
     if not codecs:
         return unsupported("no codec in it: no module named for one, or with compress and expand")
-    whole = {path: _run(subject, path) for path in _paths(subject)}
-    least, where = float("inf"), ""
-    for name, codec in codecs.items():
-        for path, sound in whole.items():
-            with destroyed(codec):
-                moved = difference(_run(subject, path), sound)
-            if moved < least:
-                least, where = moved, f"{name} ({type(codec).__name__}) {path}"
+    kinds = {type(codec).__name__: [] for codec in codecs.values()}
+    for codec in codecs.values():
+        kinds[type(codec).__name__].append(codec)
+    alone = {f"{name} ({type(codec).__name__})": [codec] for name, codec in codecs.items()}
+    together = {f"of class {name}": them for name, them in kinds.items()}
+    paths = {TRAINING: alone, EVALUATION: together}
+    if subject.decodes:
+        paths[DECODING] = together
+    sound = {path: _run(subject, path) for path in paths}
+    moved = {
+        f"{name} {path}": difference(_without(them, subject, path), sound[path])
+        for path, groups in paths.items()
+        for name, them in groups.items()
+    }
+    where = min(moved, key=moved.get)
+    least = moved[where]
     if least <= awake.other:
         return failed(
             f"nothing moves (by {least:.2g}) when the codec {where} is destroyed: it is bypassed",
             value=least,
             unit=UNIT,
         )
-    words = ", ".join(whole)
-    return passed(f"each of {len(codecs)} codecs is in use: {words}", value=least, unit=UNIT)
+    words = ", ".join(paths)
+    return passed(f"all {len(codecs)} codecs are in use: {words}", value=least, unit=UNIT)
 
 
-def _paths(subject: Subject) -> tuple[str, ...]:
-    there = ("in training without a cache", "in evaluation without a cache")
-    return (*there, "in cached decode") if subject.decodes else there
+def _without(codecs: list[nn.Module], subject: Subject, path: str) -> torch.Tensor:
+    with ExitStack() as stack:
+        for codec in codecs:
+            stack.enter_context(destroyed(codec))
+        return _run(subject, path)
 
 
 def _run(subject: Subject, path: str) -> torch.Tensor:
     """What must move: the loss, or the logits of tokens decoded behind others."""
-    model, idx = subject.awake().model, subject.tokens(2, seed=17)
-    with mode(model, "train" if "training" in path else "eval"), torch.no_grad():
-        if "cached" not in path:
+    model, idx = subject.awake.model, subject.tokens(2, seed=17)
+    with mode(model, "train" if path == TRAINING else "eval"):
+        if path != DECODING:
             return call(model, idx, subject.tokens(2, seed=18)).loss
         held = call(model, idx[:, :6], cache=subject.begin(model, 2)).cache
         return call(model, idx[:, 6:8], cache=held).logits

@@ -22,7 +22,7 @@ DEBUG = (
 
 def examine(subject: Subject) -> Finding:
     """The same call before and after others, of other sizes, with backward passes and decoding."""
-    awake = subject.awake()
+    awake = subject.awake
     try:
         seen = list(_compare(subject))
     except RuntimeError as error:
@@ -35,17 +35,15 @@ def examine(subject: Subject) -> Finding:
 
 
 def _compare(subject: Subject) -> Iterator[Comparison]:
-    model = subject.awake().model
+    model = subject.awake.model
     idx, targets = subject.tokens(2, seed=20), subject.tokens(2, seed=21)
     with mode(model, "eval"):
         judged = call(model, idx).logits
-    with mode(model, "train"):
+    with mode(model, "train", graphs=True):
         first = call(model, idx, targets)
         first.loss.backward()
-    _others(subject)
-    with mode(model, "train"):
+        _others(subject)
         second = call(model, idx, targets)
-        second.loss.backward()
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with mode(model, "eval"):
         _decode(subject)
@@ -57,18 +55,15 @@ def _compare(subject: Subject) -> Iterator[Comparison]:
 
 def _others(subject: Subject) -> None:
     """Other tokens, other sizes, a backward pass, and a call that builds no graph."""
-    model = subject.awake().model
-    with mode(model, "train"):
-        call(model, subject.tokens(3, 7, seed=22), subject.tokens(3, 7, seed=23)).loss.backward()
-        other = subject.tokens(2, seed=24)
-        call(model, other, other).loss.backward()
-        with torch.no_grad():
-            call(model, subject.tokens(1, 1, seed=25))
+    model, other = subject.awake.model, subject.tokens(2, seed=24)
+    call(model, other, other).loss.backward()
+    with torch.no_grad():
+        call(model, subject.tokens(3, 7, seed=22))
 
 
 def _decode(subject: Subject) -> None:
     if subject.decodes:
-        model = subject.awake().model
+        model = subject.awake.model
         idx = subject.tokens(1, 4, seed=26)
         held = call(model, idx[:, :3], cache=subject.begin(model, 1)).cache
         call(model, idx[:, 3:], cache=held)
