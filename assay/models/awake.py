@@ -5,7 +5,7 @@ float32 hides what is small.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -31,18 +31,37 @@ class Awake:
 
     model: nn.Module
     dtype: torch.dtype
-    same: float  # tolerance between calls of one shape
-    other: float  # tolerance between calls of other shapes
+    lowest: torch.dtype  # the least precise one that it computes in
+
+    @property
+    def same(self) -> float:
+        """The tolerance between calls of one shape."""
+        return _SAME[self.lowest]
+
+    @property
+    def other(self) -> float:
+        """The tolerance between calls of other shapes."""
+        return _OTHER[self.lowest]
+
+    def through(self, tensors: Iterable[torch.Tensor]) -> float:
+        """The tolerance where numbers were kept in these tensors on the way."""
+        return max([self.other, *(_OTHER.get(tensor.dtype, 0.0) for tensor in tensors)])
 
 
-def awaken(make: Callable[[int], nn.Module], idx: torch.Tensor, *, seed: int) -> Awake:
-    """Make a model and wake it."""
+def awaken(
+    make: Callable[[int], nn.Module],
+    idx: torch.Tensor,
+    *,
+    seed: int,
+    widest: torch.dtype = torch.float64,
+) -> Awake:
+    """Make a model and wake it, in the widest dtype that it runs in."""
     for spread in _SPREADS:
         model = make(seed)
         rouse(model, seed=seed, spread=spread)
-        dtype, lowest, finite = _widest(model, idx)
+        dtype, lowest, finite = _widen(model, idx, widest)
         if finite:
-            return Awake(model=model, dtype=dtype, same=_SAME[lowest], other=_OTHER[lowest])
+            return Awake(model=model, dtype=dtype, lowest=lowest)
     raise BrokenContract("logits are not finite with moderate noise on the weights")
 
 
@@ -90,16 +109,18 @@ def _open(gate: torch.Tensor) -> None:
         gate.fill_(_GATE_OPENED)
 
 
-def _widest(model: nn.Module, idx: torch.Tensor) -> tuple[torch.dtype, torch.dtype, bool]:
-    """Put a model into float64, or back into float32 where it cannot run.
+def _widen(
+    model: nn.Module, idx: torch.Tensor, widest: torch.dtype
+) -> tuple[torch.dtype, torch.dtype, bool]:
+    """Put a model into a dtype, or back into float32 where it cannot run.
 
     Returns the dtype, the least precise one that it computes in, and whether logits are finite.
     """
-    narrowing = _Narrowing()
+    narrowing = _Narrowing(widest)
     try:
         with torch.no_grad(), narrowing:
-            logits = call(model.double(), idx).logits
-        return torch.float64, narrowing.lowest, bool(logits.isfinite().all())
+            logits = call(model.to(widest), idx).logits
+        return widest, narrowing.lowest, bool(logits.isfinite().all())
     except BrokenContract:
         raise
     except Exception:
@@ -109,14 +130,16 @@ def _widest(model: nn.Module, idx: torch.Tensor) -> tuple[torch.dtype, torch.dty
 
 
 class _Narrowing(TorchDispatchMode):
-    """Finds the least precise dtype that float64 numbers are converted to on the way."""
+    """Finds the least precise dtype that numbers of a wide one are converted to on the way."""
 
-    lowest = torch.float64
+    def __init__(self, wide: torch.dtype) -> None:
+        super().__init__()
+        self.wide = self.lowest = wide
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         if isinstance(out, torch.Tensor) and _SAME.get(out.dtype, 0) > _SAME[self.lowest]:
-            wide = (a for a in args if isinstance(a, torch.Tensor) and a.dtype == torch.float64)
+            wide = (a for a in args if isinstance(a, torch.Tensor) and a.dtype == self.wide)
             if any(True for _ in wide):
                 self.lowest = out.dtype
         return out

@@ -28,7 +28,7 @@ def call(
     """Run a model on tokens [B, T]; `cache=` hands over a cache and wants one back."""
     given = model(idx, **cache) if targets is None else model(idx, targets, **cache)
     wanted = 3 if cache else 2
-    if not isinstance(given, tuple | list) or len(given) < wanted:
+    if not isinstance(given, tuple | list) or len(given) != wanted:
         found = f"{len(given)} values" if isinstance(given, tuple | list) else type(given).__name__
         form = "(logits, loss, cache)" if cache else "(logits, loss)"
         raise BrokenContract(f"forward gives {found}; wanted {form}")
@@ -66,14 +66,9 @@ def beginnings(model: nn.Module, layers: int) -> list[Callable[[int], Any]]:
 def first_that_works(model: nn.Module, layers: int, idx: torch.Tensor) -> int:
     """Which of `beginnings` a model can decode from."""
     refusals = []
-    ways = beginnings(model, layers)
-    if len(ways) == 1:
-        return 0
-    for number, begin in enumerate(ways):
+    for number, begin in enumerate(beginnings(model, layers)):
         try:
-            with torch.no_grad():
-                held = call(model, idx, cache=begin(len(idx))).cache
-                call(model, idx, cache=held)
+            decode_twice(model, begin(len(idx)), idx)
             return number
         except Exception as error:
             refusals.append(f"from {begin(1)}: {type(error).__name__}: {error}")
@@ -83,11 +78,22 @@ def first_that_works(model: nn.Module, layers: int, idx: torch.Tensor) -> int:
     )
 
 
+@torch.no_grad()
+def decode_twice(model: nn.Module, cache: Any, idx: torch.Tensor) -> None:
+    """Whether that works at all: tokens, and the same ones behind them."""
+    call(model, idx, cache=call(model, idx, cache=cache).cache)
+
+
 def stored(cache: Any) -> dict[str, torch.Tensor]:
     """The tensors of a cache: those it tells of, else all that can be found in it, by path."""
-    if hasattr(cache, "tensors"):
+    if tells(cache):
         return {str(number): tensor for number, tensor in enumerate(cache.tensors())}
     return reachable(cache)
+
+
+def tells(cache: Any) -> bool:
+    """Whether a cache says itself what it holds."""
+    return callable(getattr(cache, "tensors", None))
 
 
 def reachable(cache: Any) -> dict[str, torch.Tensor]:

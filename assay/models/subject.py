@@ -69,14 +69,31 @@ class Subject:
         """Whether forward takes a cache."""
         return model_calls.takes_cache(self.awake.model)
 
+    @cached_property
+    def decoding(self) -> Awake:
+        """The awake model to decode with: in float32 where its caches are for no other dtype."""
+        if self.variant is not None or not self.decodes or self._decodes_in(self.awake):
+            return self.awake
+        narrow = awaken(self.make, self.tokens(2), seed=1, widest=torch.float32)
+        return narrow if self._decodes_in(narrow) else self.awake
+
     def begin(self, model: nn.Module, batch: int) -> Any:
         """An empty cache of a model of this subject."""
         return model_calls.beginnings(model, self.config.n_layer)[self._beginning](batch)
 
     @cached_property
     def _beginning(self) -> int:
-        model = self.awake.model
-        return model_calls.first_that_works(model, self.config.n_layer, self.tokens(2, 2))
+        if hasattr(self.awake.model, "new_cache"):
+            return 0
+        fresh = self.make(2).eval()
+        return model_calls.first_that_works(fresh, self.config.n_layer, self.tokens(2, 2))
+
+    def _decodes_in(self, awake: Awake) -> bool:
+        try:
+            model_calls.decode_twice(awake.model, self.begin(awake.model, 2), self.tokens(2, 2))
+        except Exception:
+            return False
+        return True
 
 
 def of_variant(

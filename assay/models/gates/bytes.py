@@ -12,7 +12,7 @@ from torch import nn
 
 from assay.models.finding import Finding, failed, passed, unsupported
 from assay.models.gates._comparison import mode
-from assay.models.model_calls import call, reachable, stored
+from assay.models.model_calls import call, reachable, stored, tells
 from assay.models.subject import Subject
 
 ORDER = 9
@@ -29,7 +29,7 @@ def examine(subject: Subject) -> Finding:
     """Claimed against counted, in float32 and, where the model runs in it, bfloat16."""
     if not subject.decodes:
         return unsupported("forward has no parameter cache, so there is nothing to count")
-    model = subject.make(8)
+    model = subject.make(8).float()
     if not hasattr(model, "cache_bytes"):
         count = _count(next(_fill(subject, model, 1, (None,)))[1])
         return unsupported(
@@ -95,7 +95,7 @@ def _hidden(cache: Any, batch: int) -> str:
 
     Judged only where all it tells of are found in it, for tensors() may also give copies.
     """
-    if not hasattr(cache, "tensors") or batch == 1:
+    if not tells(cache) or batch == 1:
         return ""
     told = {tensor.untyped_storage().data_ptr() for tensor in cache.tensors()}
     there = {t.untyped_storage().data_ptr(): t for t in reachable(cache).values() if t.numel()}

@@ -26,7 +26,7 @@ def examine(subject: Subject) -> Finding:
     """Single tokens and uneven chunks, two caches in turn; then one sequence alone."""
     if not subject.decodes:
         return unsupported("forward has no parameter cache, so it cannot decode")
-    with mode(subject.awake.model, "eval"):
+    with mode(subject.decoding.model, "eval"):
         seen = list(_compare(subject))
     return verdict(seen, held=f"decoding up to {subject.length} tokens equals the full pass")
 
@@ -34,7 +34,7 @@ def examine(subject: Subject) -> Finding:
 def _compare(subject: Subject) -> Iterator[Comparison]:
     length = subject.length
     idx = subject.tokens(4, seed=8)
-    full = call(subject.awake.model, idx).logits
+    full = call(subject.decoding.model, idx).logits
     first = _Decoding(subject, idx[:2], full[:2])
     second = _Decoding(subject, idx[2:], full[2:])
     # In turn: what one leaves on the model, or in a cache that both share, is found.
@@ -52,10 +52,11 @@ class _Decoding:
     """One decoding of sequences [B, T] whose full pass is known."""
 
     def __init__(self, subject: Subject, idx: torch.Tensor, full: torch.Tensor) -> None:
-        self.awake = subject.awake
+        self.awake = subject.decoding
         self.idx = idx
         self.full = full
         self.cache = subject.begin(self.awake.model, len(idx))
+        self.allowed = self.awake.other
         self.held = 0
         self.chunks: list[int] = []
         self.entries: dict[str, torch.Tensor] = {}
@@ -67,6 +68,7 @@ class _Decoding:
         answer = call(self.awake.model, self.idx[:, new], targets, cache=self.cache)
         self.cache = answer.cache
         self.chunks.append(count)
+        self.allowed = max(self.allowed, self.awake.through(stored(self.cache).values()))
         yield self._logits(answer.logits, new)
         if targets is not None and answer.loss is not None:
             yield self._loss(answer.loss, targets, new)
@@ -77,7 +79,7 @@ class _Decoding:
         apart = difference(logits, self.full[:, new])
         return Comparison(
             moved=apart,
-            allowed=self.awake.other,
+            allowed=self.allowed,
             words=f"logits of positions {new.start} to {new.stop - 1} differ from the full pass by "
             f"{apart:.2g}, decoded {self._way()}",
         )
@@ -92,7 +94,7 @@ class _Decoding:
         wrong = abs(float(loss) - right) / right
         return Comparison(
             moved=wrong,
-            allowed=max(self.awake.other, 1e-9),
+            allowed=self.allowed,
             words=f"with a cache the loss is {float(loss):.6g}; cross entropy gives {right:.6g}",
         )
 

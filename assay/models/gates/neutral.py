@@ -1,4 +1,4 @@
-"""With its gates at the value that does nothing, a variant is its baseline, bit for bit.
+"""With its gates at the value that does nothing, a variant is its baseline.
 
 Catches mechanisms that stay on when they are switched off: a latent left in the baseline, a gate
 that starts at one half, a path that is scaled before it is added.
@@ -7,7 +7,7 @@ that starts at one half, a path that is scaled before it is added.
 import torch
 from torch import nn
 
-from assay.models import awake
+from assay.models.awake import rouse
 from assay.models.finding import Finding, failed, unsupported
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
 from assay.models.model_calls import call
@@ -15,30 +15,36 @@ from assay.models.subject import Subject
 
 ORDER = 6
 DEBUG = (
-    "Call neutral_() and switch the parts off one by one until the difference is gone. Rounding "
-    "alone also counts: multiply by a gate that is exactly 0 or 1 rather than by one close to it."
+    "Call neutral_() and take the parts out one by one until the difference is gone. A gate must "
+    "be exactly 0 or 1 when it is neutral: the sigmoid of -10 is not 0."
 )
 
 
 def examine(subject: Subject) -> Finding:
-    """Both are given the same noisy weights; float32."""
+    """Both are given the same noisy weights, in float64 where the model runs in it."""
     model = subject.make(4)
     if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
         return unsupported("the model has no neutral_() and baseline()")
-    awake.rouse(model, seed=5)
+    rouse(model.to(subject.awake.dtype), seed=5)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.neutral_()
     baseline = model.baseline()
     if baseline is None:
         return unsupported("the model says that it has no baseline")
+    baseline = baseline.to(subject.awake.dtype)
     if fault := _give(model, baseline, before):
         return failed(fault)
     idx = subject.tokens(2, seed=13)
     with mode(model, "train"), mode(baseline, "train"):
         apart = difference(call(model, idx).logits, call(baseline, idx).logits)
-    words = f"with neutral gates it differs from its baseline by {apart:.2g}, in float32"
-    seen = [Comparison(moved=apart, allowed=0.0, words=words)]
-    return verdict(seen, held="equal to its baseline bit for bit in float32")
+    words = f"with neutral gates it differs from its baseline by {apart:.2g}"
+    allowed = 500 * torch.finfo(subject.awake.lowest).eps  # sums in another order
+    exactly = "but for rounding" if apart else "bit for bit"
+    dtype = str(subject.awake.dtype).removeprefix("torch.")
+    return verdict(
+        [Comparison(moved=apart, allowed=allowed, words=words)],
+        held=f"equal to its baseline {exactly}, in {dtype}",
+    )
 
 
 @torch.no_grad()

@@ -33,7 +33,7 @@ def examine(subject: Subject) -> Finding:
 
     In training each is destroyed alone; on the other paths all of one class at once.
     """
-    awake = subject.awake
+    awake = subject.decoding
     codecs = dict(_codecs(awake.model))
     if not codecs:
         return unsupported("no codec in it: no module named for one, or with compress and expand")
@@ -72,7 +72,7 @@ def _without(codecs: list[nn.Module], subject: Subject, path: str) -> torch.Tens
 
 def _run(subject: Subject, path: str) -> torch.Tensor:
     """What must move: the loss, or the logits of tokens decoded behind others."""
-    model, idx = subject.awake.model, subject.tokens(2, seed=17)
+    model, idx = subject.decoding.model, subject.tokens(2, seed=17)
     with mode(model, "train" if path == TRAINING else "eval"):
         if path != DECODING:
             return call(model, idx, subject.tokens(2, seed=18)).loss

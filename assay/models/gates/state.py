@@ -22,7 +22,7 @@ DEBUG = (
 
 def examine(subject: Subject) -> Finding:
     """The same call before and after others, of other sizes, with backward passes and decoding."""
-    awake = subject.awake
+    awake = subject.decoding
     try:
         seen = list(_compare(subject))
     except RuntimeError as error:
@@ -35,7 +35,7 @@ def examine(subject: Subject) -> Finding:
 
 
 def _compare(subject: Subject) -> Iterator[Comparison]:
-    model = subject.awake.model
+    model = subject.decoding.model
     idx, targets = subject.tokens(2, seed=20), subject.tokens(2, seed=21)
     with mode(model, "eval"):
         judged = call(model, idx).logits
@@ -55,7 +55,7 @@ def _compare(subject: Subject) -> Iterator[Comparison]:
 
 def _others(subject: Subject) -> None:
     """Other tokens, other sizes, a backward pass, and a call that builds no graph."""
-    model, other = subject.awake.model, subject.tokens(2, seed=24)
+    model, other = subject.decoding.model, subject.tokens(2, seed=24)
     call(model, other, other).loss.backward()
     with torch.no_grad():
         call(model, subject.tokens(3, 7, seed=22))
@@ -63,7 +63,7 @@ def _others(subject: Subject) -> None:
 
 def _decode(subject: Subject) -> None:
     if subject.decodes:
-        model = subject.awake.model
+        model = subject.decoding.model
         idx = subject.tokens(1, 4, seed=26)
         held = call(model, idx[:, :3], cache=subject.begin(model, 1)).cache
         call(model, idx[:, 3:], cache=held)
