@@ -27,7 +27,7 @@ _GATE_OPENED = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Awake:
-    """A model that is awake; gates put it back into the mode and state they found it in."""
+    """A model that is awake."""
 
     model: nn.Module
     dtype: torch.dtype

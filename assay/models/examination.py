@@ -30,7 +30,8 @@ def examine_all(
     unknown = [name for name in gates or () if name not in there]
     if unknown:
         raise BadInput(f"there is no gate {unknown[0]!r}; there are {', '.join(there)}")
-    subject = replace(subject, fast=fast)
+    if subject.fast != fast:  # the same subject keeps what its gates share
+        subject = replace(subject, fast=fast)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {name: examine(there[name], subject) for name in there if name in (gates or there)}

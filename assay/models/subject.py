@@ -1,6 +1,7 @@
 """A model under examination: how to make it, tokens to give it, and what its gates share.
 
-Gates of one subject share models to save time. Whoever changes a shared one changes it back.
+Gates of one subject share models to save time. Whoever changes the weights of a shared one changes
+them back; the mode is set by whoever calls it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from torch import nn
 
 from assay.models import model_calls, tiny
 from assay.models.awake import Awake, awaken
+from assay.models.construction import Made, watched
 from assay.models.finding import BrokenContract
 from assay.models.gpt2_config import Config
 from assay.models.short_training import Training
@@ -58,6 +60,15 @@ class Subject:
     def awake(self) -> Awake:
         """The shared model with noise on all weights."""
         return awaken(self.make, self.tokens(2), seed=1)
+
+    @cached_property
+    def made(self) -> Made:
+        """A model whose making was watched."""
+        return watched(lambda: self.make(10))
+
+    def spare(self) -> nn.Module:
+        """A model in float32 whose weights nobody relies on; of a user's class a new one."""
+        return (self.make(4) if self.variant is None else self.made.model).float()
 
     @cached_property
     def training(self) -> Training:

@@ -49,11 +49,11 @@ def verdict(comparisons: Iterable[Comparison], *, held: str, unit: str = UNIT) -
 
 @contextmanager
 def mode(model: nn.Module, name: str, *, graphs: bool = False) -> Iterator[None]:
-    """Within it a model is in "train" or "eval" mode, and builds graphs where they are wanted."""
-    was = model.training
-    model.train(name == "train")
-    try:
-        with torch.set_grad_enabled(graphs):
-            yield
-    finally:
-        model.train(was)
+    """Within it a model is in "train" or "eval" mode, and builds graphs where they are wanted.
+
+    Afterwards it stays in that mode: to change it takes as long as a call.
+    """
+    if model.training != (name == "train"):
+        model.train(name == "train")
+    with torch.set_grad_enabled(graphs):
+        yield

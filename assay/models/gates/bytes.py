@@ -29,7 +29,7 @@ def examine(subject: Subject) -> Finding:
     """Claimed against counted, in float32 and, where the model runs in it, bfloat16."""
     if not subject.decodes:
         return unsupported("forward has no parameter cache, so there is nothing to count")
-    model = subject.make(8).float()
+    model = subject.spare()
     if not hasattr(model, "cache_bytes"):
         count = _count(next(_fill(subject, model, 1, (None,)))[1])
         return unsupported(

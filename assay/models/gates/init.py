@@ -5,7 +5,6 @@ codecs became noise with a tenth of their gain, outputs that were to start at ze
 """
 
 from assay.models.finding import Finding, failed, passed
-from assay.models.gates._construction import Construction, overwritten, unfilled
 from assay.models.subject import Subject
 
 ORDER = 12
@@ -18,17 +17,15 @@ UNIT = "tensors overwritten"
 
 def examine(subject: Subject) -> Finding:
     """Watch a model being made; values may be scaled, or drawn again in the same way."""
-    with Construction() as construction:
-        model = subject.make(10)
-    if names := unfilled(model):
-        return failed(f"{', '.join(names[:4])}: memory that nothing was put into")
-    lost = overwritten(construction, model)
-    if lost:
+    made = subject.made
+    if made.unfilled:
+        return failed(f"{', '.join(made.unfilled[:4])}: memory that nothing was put into")
+    if lost := made.overwritten:
         told = "; ".join(f"{name}, which {words}" for name, words in list(lost.items())[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
         return failed(f"overwritten: {told}{more}", value=len(lost), unit=UNIT)
     return passed(
-        f"what parts set in {construction.deliberate_count} tensors is still there",
+        f"what parts set in {made.deliberate} tensors is still there",
         value=0.0,
         unit=UNIT,
     )

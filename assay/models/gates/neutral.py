@@ -22,7 +22,7 @@ DEBUG = (
 
 def examine(subject: Subject) -> Finding:
     """Both are given the same noisy weights, in float64 where the model runs in it."""
-    model = subject.make(4)
+    model = subject.spare()
     if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
         return unsupported("the model has no neutral_() and baseline()")
     rouse(model.to(subject.awake.dtype), seed=5)

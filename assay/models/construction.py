@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from assay.models.gates._kept import kept, relation_kept, usual_spread
+from assay.models.kept_values import kept, relation_kept, usual_spread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,10 +34,6 @@ class Construction:
         self.deliberate: list[Deliberate] = []
         self._known: dict[int, tuple[nn.Parameter, torch.Tensor]] = {}
         self._undo: list[Callable[[], None]] = []
-
-    @property
-    def deliberate_count(self) -> int:
-        return len({id(one.weight) for one in self.deliberate})
 
     def __enter__(self) -> "Construction":
         self._fill_memory()
@@ -139,8 +135,29 @@ class Construction:
         self._known[id(weight)] = (weight, weight.detach().clone())
 
 
-def overwritten(construction: Construction, model: nn.Module) -> dict[str, str]:
-    """Weights that no longer hold what somebody put there, each with whose it was."""
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A model, and what was seen when it had just been made."""
+
+    model: nn.Module
+    deliberate: int  # weights that hold what somebody put there on purpose, or should
+    overwritten: dict[str, str]  # those that no longer do, each with whose it was
+    unfilled: list[str]  # weights that nothing was put into
+
+
+def watched(make: Callable[[], nn.Module]) -> Made:
+    """Make a model and watch."""
+    with Construction() as construction:
+        model = make()
+    return Made(
+        model=model,
+        deliberate=len({id(one.weight) for one in construction.deliberate}),
+        overwritten=_overwritten(construction, model),
+        unfilled=[name for name, weight in model.named_parameters() if weight.isnan().any()],
+    )
+
+
+def _overwritten(construction: Construction, model: nn.Module) -> dict[str, str]:
     names = {id(weight): name for name, weight in model.named_parameters()}
     usual = usual_spread(weight.detach() for weight in model.parameters())
     there = [one for one in construction.deliberate if id(one.weight) in names]
@@ -153,10 +170,6 @@ def overwritten(construction: Construction, model: nn.Module) -> dict[str, str]:
         if not kept(one.value, final, usual=usual) or not relation_kept(one.value, final, related):
             found[names[id(one.weight)]] = f"{one.owner} had set to {_told(one.value)}"
     return found
-
-
-def unfilled(model: nn.Module) -> list[str]:
-    return [name for name, weight in model.named_parameters() if weight.isnan().any()]
 
 
 def _told(value: torch.Tensor) -> str:
