@@ -23,6 +23,8 @@ class LayerCache:
     states: dict[str, torch.Tensor]
     start: int = 0
     pending: dict[str, torch.Tensor] = field(default_factory=dict)
+    # Codecs made ready with the weights of the first call, which all that is kept depends on.
+    codecs: Sequence[Any] | None = None
 
     def append(self, new: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Write the new tokens of each stream given; returns all tokens of it, as views.

@@ -4,15 +4,15 @@ Every token goes through what a cache would keep of it, whether there is a cache
 project, encode, (append,) decode, attend.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
 
 from assay.kv import contract
 from assay.kv.cache import LayerCache
-from assay.kv.contract import Stream
+from assay.kv.contract import Layout, Stream
 from assay.kv.layouts.mla_latent import NAMES
 from assay.models.gpt2_config import Config
 from assay.models.gpt2_core import PlainCore
@@ -57,19 +57,12 @@ class Attention(nn.Module):
         added_latent: torch.Tensor | None,
         head_factor: torch.Tensor | None,
     ) -> tuple[torch.Tensor, Exports]:
-        start = past.start if past else 0
-        values = self.source.values(x, start=start, added=added_latent)
-        fresh = self.layout.encode(self.source.kept(values), self.codecs)
+        values = self.source.values(x, start=past.start if past else 0, added=added_latent)
+        coding = self._coding(past)
+        fresh = coding.encode(self.source.kept(values))
         stored = past.append(fresh) if past else fresh
         view = self.source.view(
-            x,
-            values,
-            fresh,
-            stored,
-            attention=self,
-            start=start,
-            cached=past is not None,
-            training=self.training,
+            values, fresh, stored, coding, cached=past is not None, training=self.training
         )
         core = self.gating or self.plain
         given = self.reciprocal(view, core) if self.reciprocal else view.attend(core, *view.pair())
@@ -79,11 +72,29 @@ class Attention(nn.Module):
             merged = self.output(merged, x)
         return self.c_proj(merged), Exports(self.source.latent(values), given.weights)
 
-    def decoded(self, stored: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Latents of what is kept."""
+    def _coding(self, past: LayerCache | None) -> "Coding":
+        """The layout with its codecs; for a cache they are made ready once."""
+        if past is None:
+            return Coding(self.layout, list(self.codecs))
+        if past.codecs is None:
+            with torch.no_grad():
+                past.codecs = [codec.ready() for codec in self.codecs]
+        return Coding(self.layout, past.codecs)
+
+
+class Coding(NamedTuple):
+    """How what a layer computes becomes what is kept, and latents again."""
+
+    layout: Layout
+    codecs: Sequence[Any]
+
+    def encode(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return self.layout.encode(values, self.codecs)
+
+    def decode(self, stored: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         return self.layout.decode(stored, self.codecs)
 
-    def expansions(self) -> dict[str, tuple[torch.Tensor, torch.Tensor]] | None:
+    def expansions(self) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]] | None:
         """How each latent follows from its code, where that is affine for all; else None."""
         found = {name: codec.expansion() for name, codec in zip(NAMES, self.codecs, strict=False)}
         return None if None in found.values() else found

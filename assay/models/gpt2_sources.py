@@ -66,13 +66,10 @@ class DenseSource(nn.Module):
 
     def view(
         self,
-        x: torch.Tensor,
         values: Mapping[str, torch.Tensor],
         fresh: Mapping[str, torch.Tensor],
         stored: Mapping[str, torch.Tensor],
-        *,
-        attention: Any,
-        start: int,
+        coding: Any,
         **how: bool,
     ) -> View:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.nn import functional as F
 
 from assay.models.gpt2_core import Attended
 
@@ -108,7 +109,8 @@ class RowMap:
 
     weight: torch.Tensor  # [H, D, latent]
     bias: torch.Tensor  # [H, D]
-    expand: tuple[torch.Tensor, torch.Tensor] | None = None  # [latent, R] and [latent]
+    # [latent, R] and [latent], which is None for 0
+    expand: tuple[torch.Tensor, torch.Tensor | None] | None = None
 
     @property
     def width(self) -> int:
@@ -122,14 +124,14 @@ class RowMap:
     def constant(self, vectors: torch.Tensor) -> torch.Tensor:
         """The rest of that product, the same for every row: [B, H, T, 1]."""
         bias = self.bias
-        if self.expand is not None:
+        if self.expand is not None and self.expand[1] is not None:
             bias = bias + self.weight @ self.expand[1]
         return torch.einsum("bhtd,hd->bht", vectors, bias)[..., None]
 
     def vectors(self, averages: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
         """[B, H, T, R] -> [B, H, T, D], of averages of rows."""
         if self.expand is not None:
-            averages = averages @ self.expand[0].T + self.expand[1]
+            averages = F.linear(averages, *self.expand)
         found = torch.einsum("bhtr,hdr->bhtd", averages, self.weight[heads])
         return found + self.bias[heads, None]
 

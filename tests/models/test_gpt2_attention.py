@@ -216,8 +216,10 @@ def test_decoupled_rope_by_complex_numbers(x):
 
     latent = source.to_latent["latent"](x)
     k, v = (heads(part) for part in source.from_latent["latent"](latent).chunk(2, dim=-1))
-    q, rope_k = heads(source.c_q(x)), turned(rope.c_k(x))[:, None]
-    scores = (q @ k.mT + turned(heads(rope.c_q(x))) @ rope_k.mT) / sqrt(8 + 4)
+    *rope_q, rope_k = rope.c_qk(x).split(4, dim=-1)
+    rope_q = torch.stack([turned(one) for one in rope_q], dim=1)
+    q = heads(source.c_q(x))
+    scores = (q @ k.mT + rope_q @ turned(rope_k)[:, None].mT) / sqrt(8 + 4)
     torch.testing.assert_close(call(attn, x), out(attn, spread(scores) @ v), **TOLERANCE)
 
 

@@ -101,11 +101,11 @@ class LatentSource(nn.Module):
         if self.c_q is not None:
             found["q"] = self._split(self.c_q(x))
         if self.rope is not None:
-            found["rope"] = self.rope.key(x, start)
+            found["rope_q"], found["rope"] = self.rope(x, start)
         return found
 
     def kept(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        kept = {name: value for name, value in values.items() if name != "q"}
+        kept = {name: value for name, value in values.items() if name not in ("q", "rope_q")}
         if self.kept_queries:
             kept["q"] = values["q"][:, -self.kept_queries :]
         return kept
@@ -115,23 +115,22 @@ class LatentSource(nn.Module):
 
     def view(
         self,
-        x: torch.Tensor,
         values: Mapping[str, torch.Tensor],
         fresh: Mapping[str, torch.Tensor],
         stored: Mapping[str, torch.Tensor],
+        coding: Any,
         *,
-        attention: Any,
-        start: int,
         cached: bool,
         training: bool,
     ) -> View:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
         how = {"scale": self.scale, "cached": cached, "training": training}
-        rope = self.rope.queries(x, start) if self.rope else None
-        if cached and self._pays_to_absorb(x.shape[1]):
-            return self._absorbed(values, fresh, stored, attention, rope, how)
-        every = self._heads(attention.decoded(stored))
-        new = {name: every[name][:, :, -x.shape[1] :] for name in every if name != "v"}
+        rope = values.get("rope_q")
+        tokens = self.latent(values).shape[1]
+        if cached and self._pays_to_absorb(tokens):
+            return self._absorbed(values, fresh, stored, coding, rope, how)
+        every = self._heads(coding.decode(stored))
+        new = {name: every[name][:, :, -tokens:] for name in every if name != "v"}
         if self.c_q is not None:
             new["q"] = values["q"]
             if self.kept_queries:
@@ -151,20 +150,20 @@ class LatentSource(nn.Module):
         values: Mapping[str, torch.Tensor],
         fresh: Mapping[str, torch.Tensor],
         stored: Mapping[str, torch.Tensor],
-        attention: Any,
+        coding: Any,
         rope: torch.Tensor | None,
         how: dict[str, Any],
     ) -> AbsorbedView:
-        expansions = attention.expansions()
+        expansions = coding.expansions()
         if expansions is None:  # a codec that is not affine: rows are its latents
-            stored = attention.decoded(stored)
+            stored = coding.decode(stored)
             expansions = {}
         rows, maps = {}, {}
         for name, roles in self.made_of.items():
             for role, (weight, bias) in self._role_maps(name, roles).items():
                 rows[role] = stored[name]
                 maps[role] = RowMap(weight=weight, bias=bias, expand=expansions.get(name))
-        new = self._heads(attention.decoded(fresh)) if self.c_q is None else {"q": values["q"]}
+        new = self._heads(coding.decode(fresh)) if self.c_q is None else {"q": values["q"]}
         return AbsorbedView(new=new, rows=rows, maps=maps, rope=rope, **how)
 
     def _heads(self, latents: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

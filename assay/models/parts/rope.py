@@ -29,33 +29,35 @@ class DecoupledRope(nn.Module):
 
     def __init__(self, config: RA_MLA_Config) -> None:
         super().__init__()
-        self.heads, self.dims, self.theta = config.n_head, config.rope_dims, config.rope_theta
+        self.heads, self.dims = config.n_head, config.rope_dims
         if self.dims % 2:
             raise BadInput(f"rope_dims {self.dims} is odd; rotation turns pairs, give an even one")
-        self.c_q = linear(config, config.n_embd, self.heads * self.dims, bias=False)
-        self.c_k = linear(config, config.n_embd, self.dims, bias=False)
+        self.c_qk = linear(config, config.n_embd, (self.heads + 1) * self.dims, bias=False)
+        # As whole numbers that stand for float64: floating buffers follow a model into bfloat16,
+        # where positions above 256 are no longer told apart.
+        turns = table(config.block_size, self.dims, config.rope_theta)
+        self.register_buffer("turns", turns.view(torch.int64), persistent=False)
 
-    def queries(self, x: torch.Tensor, start: int) -> torch.Tensor:
-        """x [B, T, E] at positions from `start` on -> [B, H, T, dims]."""
+    def forward(self, x: torch.Tensor, start: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """x [B, T, E] at positions from `start` on -> queries [B, H, T, dims], key [B, T, dims]."""
         batch, tokens, _ = x.shape
-        q = self.c_q(x).view(batch, tokens, self.heads, self.dims).transpose(1, 2)
-        return rotate(q, start, self.theta)
-
-    def key(self, x: torch.Tensor, start: int) -> torch.Tensor:
-        """[B, T, E] -> [B, T, dims]."""
-        return rotate(self.c_k(x), start, self.theta)
+        flat = self.c_qk(x).view(batch, tokens, self.heads + 1, self.dims).transpose(1, 2)
+        turned = rotate(flat, self.turns[:, start : start + tokens].view(torch.float64))
+        return turned[:, :-1], turned[:, -1]
 
 
-def rotate(x: torch.Tensor, start: int, theta: float) -> torch.Tensor:
-    """Turn x [..., T, dims] by its positions, from `start` on; halves are pairs.
+def rotate(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
+    """Turn x [..., T, dims] by cosines and sines [2, T, dims]; halves are pairs."""
+    cos, sin = turns.to(torch.promote_types(x.dtype, torch.float32))
+    low, high = x.chunk(2, dim=-1)
+    return (x * cos + torch.cat([-high, low], dim=-1) * sin).to(x.dtype)
+
+
+def table(length: int, dims: int, theta: float) -> torch.Tensor:
+    """Cosines and sines for the first `length` positions, [2, length, dims], in float64.
 
     Pair j turns by position / theta^(2j / dims). Su et al. 2021 (arXiv 2104.09864), section 3.2.
     """
-    tokens, dims = x.shape[-2:]
-    wide = torch.promote_types(x.dtype, torch.float32)
-    exponents = torch.arange(0, dims, 2, device=x.device, dtype=wide) / dims
-    positions = torch.arange(start, start + tokens, device=x.device, dtype=wide)
-    angles = positions[:, None] * theta**-exponents
-    cos, sin = angles.cos(), angles.sin()
-    low, high = x.to(wide).chunk(2, dim=-1)
-    return torch.cat([low * cos - high * sin, high * cos + low * sin], dim=-1).to(x.dtype)
+    exponents = torch.arange(0, dims, 2, dtype=torch.float64) / dims
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * theta**-exponents
+    return torch.stack([angles.cos(), angles.sin()]).repeat(1, 1, 2)

@@ -6,6 +6,7 @@ affine g before a linear map adds nothing that C and D cannot learn: it is here 
 figures have it; the spline is what differs.
 """
 
+from dataclasses import dataclass
 from math import sqrt
 
 import torch
@@ -50,49 +51,81 @@ class Splice(nn.Module):
 
     def compress(self, latent: torch.Tensor) -> torch.Tensor:
         """[B, T, R] -> [B, T, C]."""
-        return self.norm(self.encoder(self.transform(latent))).to(latent.dtype)
+        if isinstance(self.transform, MonotoneSpline):
+            return self.norm(self.encoder(self.transform(latent))).to(latent.dtype)
+        return self.ready().compress(latent)
 
     def expand(self, code: torch.Tensor) -> torch.Tensor:
         """[B, T, C] -> [B, T, R]."""
-        return self.transform.inverse(self.decoder(code))
-
-    def expansion(self) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """`expand` as a matrix [R, C] and an offset [R] or (); None where it is not affine."""
         if isinstance(self.transform, MonotoneSpline):
-            return None
-        if isinstance(self.transform, Unchanged):
-            return self.decoder.weight, self.decoder.weight.new_zeros(())
-        scale, offset = self.transform.affine_inverse()
-        return self.decoder.weight * scale[:, None], offset
+            return self.transform.inverse(self.decoder(code))
+        return self.ready().expand(code)
+
+    def expansion(self) -> None:
+        """A matrix and an offset that `expand`; a codec that is made ready has them, if any."""
+        return None
+
+    def ready(self) -> "Splice | AffineSplice":
+        """The same with these weights, for many calls: one affine map each way, where it is one."""
+        if isinstance(self.transform, MonotoneSpline):
+            return self
+        return AffineSplice(
+            before=self.transform.before(self.encoder.weight),
+            after=self.transform.after(self.decoder.weight),
+            norm=self.norm,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffineSplice:
+    """A codec as two affine maps: a matrix, and an offset or None for 0."""
+
+    before: tuple[torch.Tensor, torch.Tensor | None]  # [C, R] and [C]
+    after: tuple[torch.Tensor, torch.Tensor | None]  # [R, C] and [R]
+    norm: nn.Module
+
+    @property
+    def code_width(self) -> int:
+        return self.before[0].shape[0]
+
+    def compress(self, latent: torch.Tensor) -> torch.Tensor:
+        return self.norm(F.linear(latent, *self.before)).to(latent.dtype)
+
+    def expand(self, code: torch.Tensor) -> torch.Tensor:
+        return F.linear(code, *self.after)
+
+    def expansion(self) -> tuple[torch.Tensor, torch.Tensor | None]:
+        return self.after
 
 
 class Affine(nn.Module):
-    """x softplus(scale) + shift for each channel, softplus(1) = 1.31 at the start."""
+    """x softplus(scale) + shift for each channel, softplus(1) = 1.31 at the start.
+
+    A linear map before or after it makes one affine map with it: a matrix and an offset.
+    """
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.scale = nn.Parameter(torch.ones(channels))
         self.shift = nn.Parameter(torch.zeros(channels))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x * F.softplus(self.scale) + self.shift
+    def before(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """weight (x softplus(scale) + shift)."""
+        return weight * F.softplus(self.scale), weight @ self.shift
 
-    def inverse(self, y: torch.Tensor) -> torch.Tensor:
-        scale, offset = self.affine_inverse()
-        return y * scale + offset
-
-    def affine_inverse(self) -> tuple[torch.Tensor, torch.Tensor]:
+    def after(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """(weight x - shift) / softplus(scale)."""
         scale = 1 / F.softplus(self.scale)
-        return scale, -self.shift * scale
+        return weight * scale[:, None], -self.shift * scale
 
 
 class Unchanged(nn.Module):
     """No transform."""
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x
+    def before(self, weight: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return weight, None
 
-    inverse = forward
+    after = before
 
 
 def _transform(config: RA_MLA_Config) -> nn.Module:
