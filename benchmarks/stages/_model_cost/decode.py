@@ -76,8 +76,7 @@ def _batch(
     }
     yield from telling.measurements(metric, timed, machine, told)
     samples, source = rounds.host_ms(eager, **how)
-    for name, ms in samples.items():
-        yield telling.value(f"{metric}_eager_ms", name, sorted(ms)[len(ms) // 2], "ms", source, ms)
+    yield from telling.eager(metric, samples, source)
     if shape.device != "cpu":
         yield from kernels.measurements(metric, graphs, budget_s=plan["profiled_s"])
 

@@ -68,8 +68,11 @@ def rewind(cache: Any, length: int) -> None:
         layer.start = length
 
 
-def captured(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """The same call as the replay of a CUDA graph: kernels without the launches of Python."""
+def captured(call: Callable[[], torch.Tensor], pool: Any = None) -> Callable[[], torch.Tensor]:
+    """The same call as the replay of a CUDA graph: kernels without the launches of Python.
+
+    Graphs of one `pool` use the same memory, one after the other.
+    """
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # what is done only once must not be captured
@@ -78,7 +81,7 @@ def captured(call: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
     torch.cuda.current_stream().wait_stream(side)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         result = call()
 
     def replay() -> torch.Tensor:

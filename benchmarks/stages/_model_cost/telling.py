@@ -33,6 +33,12 @@ def measurements(
             yield from _against(metric, subject, one, baseline, machine, source)
 
 
+def eager(metric: str, samples: Mapping[str, list[float]], source: str) -> Iterator[Measurement]:
+    """The same pass launched operator by operator from Python."""
+    for subject, ms in samples.items():
+        yield value(f"{metric}_eager_ms", subject, median(ms), "ms", source, ms)
+
+
 def _own(
     metric: str, subject: str, one: Timed, machine: Machine, source: str
 ) -> Iterator[Measurement]:
