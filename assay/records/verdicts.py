@@ -1,6 +1,7 @@
 """Which records speak of correctness, for those who time and for those who tell."""
 
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.model_metrics import MODELS
+from assay.records.schema import CELL_SECONDS, Record, Status
 
 # How the metrics of a check begin that is made within a cell of another stage.
 _WITHIN = ("error_over_budget_", "accuracy")
@@ -9,6 +10,11 @@ _WITHIN = ("error_over_budget_", "accuracy")
 def is_verdict(record: Record) -> bool:
     """Whether a record says if an implementation is right on the record's workload."""
     return record.stage == "check" or record.metric.startswith(_WITHIN)
+
+
+def is_expected(stage: str, status: Status) -> bool:
+    """Whether it is no news: most models lack what some gate is about."""
+    return status == "ok" or (stage == MODELS and status == "unsupported")
 
 
 def is_wrong(record: Record) -> bool:

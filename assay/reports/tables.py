@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from assay.records.model_metrics import MODELS
 from assay.records.schema import CELL_SECONDS, Record
+from assay.records.verdicts import is_expected
 from assay.reports.contents import SEVERITY, Stage
 from assay.reports.numerals import DASH, number
 from assay.reports.summary import summarise
@@ -94,7 +96,7 @@ def outcomes(records: Sequence[Record]) -> Table:
     """Every (stage, cell, subject) that is not ok, the worst first."""
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
-        if record.status != "ok":
+        if not is_expected(record.stage, record.status):
             groups.setdefault((record.stage, record.cell, record.subject), []).append(record)
     rows = [(_worst(found), *key, _reasons(found)) for key, found in groups.items()]
     rows = [row for row in rows if not _told_elsewhere(row, rows)]
@@ -271,7 +273,8 @@ def _reasons(records: Sequence[Record]) -> str:
 
 
 def _with_cause(record: Record) -> str:
-    cause = f"; likely cause: {record.cause}" if record.cause else ""
+    word = "to debug" if record.stage == MODELS else "likely cause"  # a gate knows no more
+    cause = f"; {word}: {record.cause}" if record.cause else ""
     return f"{record.reason or ''}{cause}"
 
 

@@ -23,6 +23,7 @@ from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
 from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
+from assay.records.verdicts import is_expected
 from assay.studies import plan
 from assay.studies.attempt import SCRATCH, Job, Limits
 from assay.studies.cell import outcome
@@ -189,24 +190,27 @@ def _records(
         "time": runs.now(),
         "attempt": attempt,
     }
-    worst = min(measurements, key=lambda m: SEVERITY.index(m.status), default=None)
+    status, reason = _ending(stage.name, measurements)
     end = Measurement(
         metric=CELL_SECONDS,
         value=elapsed_s,
         unit="s",
-        status=worst.status if worst else "failed",
-        reason=_end_reason(worst),
+        status=status,
+        reason=reason,
         workload=identity(planned.cell.workload) if planned.cell.workload else None,
     )
     return [Record(**msgspec.structs.asdict(m), **stamp) for m in (*measurements, end)]
 
 
-def _end_reason(worst: Measurement | None) -> str | None:
-    if worst is None:
-        return "the cell ended without a measurement"
-    if worst.status == "ok":
-        return None
-    return f"{worst.subject}: {worst.reason}" if worst.subject else worst.reason
+def _ending(stage: str, measurements: Sequence[Measurement]) -> tuple[Status, str | None]:
+    """How a cell ended: like the worst of its measurements."""
+    if not measurements:
+        return "failed", "the cell ended without a measurement"
+    news = [m for m in measurements if not is_expected(stage, m.status)]
+    if not news:
+        return "ok", None
+    worst = min(news, key=lambda m: SEVERITY.index(m.status))
+    return worst.status, f"{worst.subject}: {worst.reason}" if worst.subject else worst.reason
 
 
 def _fingerprints(stage: PlannedStage) -> dict[str, str]:
