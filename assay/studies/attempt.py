@@ -133,7 +133,7 @@ def _after_case(cell: Cell, left: _Left, status: Status, reason: str) -> _Attemp
     told = {measurement.metric for measurement in left.measurements} | {at.probe}
     waiting = tuple(name for name in cell.probes if name not in told)
     blamed = msgspec.structs.replace(
-        outcome(cell, at.subject, status, f"on case {at.case}: {reason}"),
+        outcome(cell, at.subject, status, f"on case {at.case}: {reason}" if at.case else reason),
         metric=at.probe,
         cause="it hangs" if status == "timeout" else "it ends its process",
     )

@@ -27,7 +27,10 @@ class Cell:
     device: str = "cpu"
     options: dict[str, Any] = field(default_factory=dict)
     plugin_folders: tuple[Path, ...] = ()
-    kind: str = "sequence"  # of plugins that the subjects are, where probes are run on them
+    # Of plugins that the subjects are, where probes are run on them; empty where they are none.
+    kind: str = "sequence"
+    probe_kind: str = "probes"  # of plugins that the probes are
+    files: tuple[Path, ...] = ()  # beside its plugins: what else its results depend on
 
 
 def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measurement:
@@ -59,13 +62,13 @@ def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
     """The plugins a cell is made of: its stage, its probes and its implementations."""
     folders = cell.plugin_folders
     found = [plugins.find("stages", stage, folders)]
-    found += [plugins.find("probes", name, folders) for name in cell.probes]
+    found += [plugins.find(cell.probe_kind, name, folders) for name in cell.probes]
     return [*found, *implementations(cell).values()]
 
 
 def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
     """The cell's subjects as plugins, where a probe is run on them."""
-    if not cell.probes:
+    if not cell.probes or not cell.kind:
         return {}
     folders = cell.plugin_folders
     # A subject such as gemma:cudnn is the layer gemma with one of its cores.
@@ -78,12 +81,12 @@ def fingerprint(stage: str, cell: Cell, host: Host) -> str:
     used = parts(stage, cell)
     packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
     described = msgspec.to_builtins(cell, enc_hook=os.fspath)
-    del described["plugin_folders"]  # the files in them count, not where they lie
+    del described["plugin_folders"], described["files"]  # their content counts, not their place
     return digest(
         {
             "stage": stage,
             "cell": described,
-            "files": content_digests(*(plugin.path for plugin in used)),
+            "files": content_digests(*(plugin.path for plugin in used), *cell.files),
             "versions": {name: host.versions.get(name) for name in packages},
         }
     )

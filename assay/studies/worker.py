@@ -22,7 +22,7 @@ from assay.studies import cell as cells
 
 def main(request: str, result: str, parent: str) -> None:
     """Run the cell described in the file `request`."""
-    _end_with(int(parent))
+    end_with(int(parent))
     stage_name, cell = cells.decode(Path(request).read_bytes())
     stage = plugins.load(plugins.find("stages", stage_name, cell.plugin_folders))
     with open(result, "wb", buffering=0) as file:
@@ -44,7 +44,7 @@ def _write_line(file: BinaryIO, item: object) -> None:
     file.write(msgspec.json.encode(item) + b"\n")
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """Where the study is killed, its cell must not go on and disturb the next start."""
     if sys.platform == "linux":
         set_parent_death_signal = 1
