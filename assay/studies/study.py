@@ -57,6 +57,7 @@ class Study:
     implementations: tuple[str, ...] = _plugins("sequence")
     probes: tuple[str, ...] = _plugins("probes")
     layers: tuple[str, ...] = field(metadata={"kind": layer.KIND, "cores": True})
+    models: tuple[str, ...] = field(metadata={"models": True})  # a file's entry has its whole path
     workloads: tuple[str, ...] = _read(lists.entries)
     batches: tuple[int, ...] = _read(lists.sizes)
     # Query heads, kv heads, and the head dimension where an entry has its own.
@@ -122,6 +123,8 @@ def build(
 def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> Any:
     if "read" in metadata:
         return metadata["read"](text)
+    if "models" in metadata:
+        return _models(text, folders)
     kind = metadata["kind"]
     if "cores" in metadata:
         return _with_cores(text, folders)
@@ -154,6 +157,15 @@ def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
         if entry not in there:
             raise BadInput(f"there is no layer {entry!r}; wanted {ALL}, or of {', '.join(there)}")
     return found
+
+
+def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    """Entries of which each names a model or a group of them."""
+    from assay.models import selection
+
+    entries = tuple(selection.located(entry) for entry in lists.some_entries(text))
+    selection.select((entry for entry in entries if entry not in selection.GROUPS), folders)
+    return entries
 
 
 def _found(kind: str, entry: str, folders: Sequence[Path]) -> str:

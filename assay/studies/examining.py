@@ -1,0 +1,158 @@
+"""How models are held against the gates, in the process of their cell or in several beside it."""
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from assay import plugins
+from assay.bench.loop import Begin
+from assay.errors import BadInput
+from assay.models.option_text import spelled
+from assay.models.selection import Candidate, select
+from assay.records.model_metrics import CACHE_BYTES, PARAMETERS, SECONDS
+from assay.records.schema import Measurement, WorkloadIdentity
+from assay.studies import side_by_side
+from assay.studies.cell import Cell, outcome
+
+if TYPE_CHECKING:
+    from assay.models.finding import Finding
+    from assay.models.subject import Subject
+
+GATES = "gates"
+_FULL_SIZE = "counted at GPT-2 124M size, built on the meta device"
+
+
+def gates_in_order(folders: Sequence[Path]) -> tuple[str, ...]:
+    """Names of the gates as tables have them, without loading any."""
+    there = plugins.listing(GATES, folders).values()
+    ordered = sorted(there, key=lambda plugin: (plugin.literals["ORDER"], plugin.name))
+    return tuple(plugin.name for plugin in ordered)
+
+
+def run_gates(cell: Cell) -> Iterator[Begin | Measurement]:
+    """What each gate says of each model, and what the model takes."""
+    if not plugins.installed("torch"):
+        reason = "not installed here: torch (pip install torch)"
+        yield from (outcome(cell, subject, "skipped", reason) for subject in cell.subjects)
+        return
+    import torch
+
+    torch.set_num_threads(1)  # models are small: a second thread would only wait
+    candidates = select(_entries(cell), cell.plugin_folders).candidates
+    if len(candidates) == 1:
+        yield from _alone(candidates[0], cell)
+    else:
+        yield from _together(candidates, cell)
+
+
+def _entries(cell: Cell) -> list[str]:
+    """What selects the cell's models again; a user's file is the first of its files."""
+    return [
+        f"{cell.files[0]}:{name.rpartition(':')[2]}" if ".py:" in name else name
+        for name in cell.subjects
+    ]
+
+
+def _alone(candidate: Candidate, cell: Cell) -> Iterator[Begin | Measurement]:
+    """One model, gate by gate, so that a crash or a hang has the name of a gate."""
+    from assay.models import examination
+
+    yield Begin(candidate.name)
+    try:
+        subject = _subject(candidate)
+    except BadInput as error:
+        yield _measurement(candidate, cell, "load", status="failed", reason=str(error))
+        return
+    gates = examination.gates_in_order(tuple(cell.plugin_folders))
+    start = time.perf_counter()
+    for gate in cell.probes:
+        yield Begin(candidate.name, gate)
+        found = examination.examine_all(subject, [gate], folders=cell.plugin_folders)[gate]
+        yield _said(candidate, cell, gate, found, gates[gate].DEBUG)
+    elapsed_s = time.perf_counter() - start
+    yield Begin(candidate.name, PARAMETERS)
+    yield from _facts(candidate, cell, subject, elapsed_s)
+
+
+def _together(candidates: Sequence[Candidate], cell: Cell) -> Iterator[Begin | Measurement]:
+    """Many models of ours, in as many processes as there are cores."""
+    import torch._dynamo  # noqa: F401  an optimizer imports it; here once, for all processes
+
+    from assay.models import examination
+
+    examination.gates_in_order(tuple(cell.plugin_folders))
+
+    def examined(candidate: Candidate) -> Any:
+        found = [item for item in _alone(candidate, cell) if isinstance(item, Measurement)]
+        return msgspec.to_builtins(found)
+
+    for candidate, (found, ended) in side_by_side.each(candidates, examined):
+        yield Begin(candidate.name)
+        if found is None:
+            yield _measurement(candidate, cell, "process", status="failed", reason=ended)
+        else:
+            yield from msgspec.convert(found, list[Measurement])
+
+
+def _subject(candidate: Candidate) -> "Subject":
+    from assay.models import own_models
+    from assay.models import subject as subjects
+
+    if candidate.file is not None:
+        return own_models.subject(candidate.file, candidate.class_name)
+    return subjects.of_variant(candidate.variant, candidate.options, name=candidate.name)
+
+
+def _said(candidate: Candidate, cell: Cell, gate: str, found: "Finding", debug: str) -> Measurement:
+    return _measurement(
+        candidate,
+        cell,
+        gate,
+        found.value,
+        found.unit,
+        status=found.status,
+        reason=found.reason,
+        cause=debug if found.status == "failed" else None,
+    )
+
+
+def _facts(
+    candidate: Candidate, cell: Cell, subject: "Subject", elapsed_s: float
+) -> Iterator[Measurement]:
+    from assay.models.full_size import full_size
+
+    size = full_size(subject, candidate.options)
+    for metric, value, unit in (
+        (PARAMETERS, size.parameters, "count"),
+        (CACHE_BYTES, size.cache_bytes_per_token, "B"),
+    ):
+        reason = None if value is not None else size.reason
+        yield _measurement(candidate, cell, metric, value, unit, source=_FULL_SIZE, reason=reason)
+    yield _measurement(candidate, cell, SECONDS, elapsed_s, "s")
+
+
+def _measurement(
+    candidate: Candidate,
+    cell: Cell,
+    metric: str,
+    value: float | None = None,
+    unit: str = "",
+    **outcome: Any,
+) -> Measurement:
+    made_of = {
+        "steps": cell.options["steps"].get(candidate.name, []),
+        "parts": list(candidate.tags),
+        "options": spelled(candidate.options),
+    }
+    return Measurement(
+        subject=candidate.name,
+        metric=metric,
+        value=value,
+        unit=unit,
+        level="model",
+        workload=WorkloadIdentity(name=candidate.name, spec=made_of, content=None),
+        **outcome,
+    )

@@ -1,0 +1,159 @@
+"""The stage for models: which cells it has, and what a run of it records."""
+
+from pathlib import Path
+
+import pytest
+from study_process import StudyProcess
+
+pytest.importorskip("torch")
+
+from assay import host
+from assay.models import steps
+from assay.records.schema import CELL_SECONDS
+from assay.studies import kconfig
+from assay.studies.cell import Cell, fingerprint
+from assay.studies.examining import gates_in_order
+from assay.studies.stages import models
+
+MINE = '''"""Models of mine."""
+import os
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class GPT2_Leaks(nn.Module):
+    """Attention without a mask, and no cache."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.wpe = nn.Embedding(config.block_size, config.n_embd)
+        self.qkv = nn.Linear(config.n_embd, 3 * config.n_embd)
+        self.head = nn.Linear(config.n_embd, config.vocab_size)
+
+    def get_num_params(self):
+        return sum(p.numel() for p in self.parameters())
+
+    def forward(self, idx, targets=None):
+        x = self.wte(idx) + self.wpe(torch.arange(idx.shape[1]))
+        x = x + F.scaled_dot_product_attention(*self.qkv(x).chunk(3, -1))
+        logits, loss = self.head(x), None
+        if targets is not None:
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+        return logits, loss
+
+
+class GPT2_Ends(GPT2_Leaks):
+    """Ends its process where it is loaded."""
+
+    def load_state_dict(self, *args, **options):
+        os._exit(9)
+'''
+PART = '''"""A part of mine."""
+TAG = "MINE"
+SLOT = "output"
+
+
+def build(config, layer, **how):
+    raise RuntimeError("not today")
+'''
+
+
+def planned(text: str, *folders: Path) -> list[Cell]:
+    return models.cells(kconfig.load(None, [f"MODELS={text}"], folders))
+
+
+def test_the_family_shares_a_cell():
+    (cell,) = planned("all")
+    assert cell.name == models.FAMILY and len(cell.subjects) > 100
+    assert cell.options["steps"]["GPT2"] == ["B", "0", "1"]
+    assert cell.probes == gates_in_order(()) and cell.probes[0] == "logits"
+
+
+def test_what_has_code_of_the_users_has_a_cell_of_its_own(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "own.py").write_text(PART)
+    found = planned(f"B,RA,{tmp_path / 'mine.py'},GPT2_MLA_MINE", tmp_path)
+    assert [cell.name for cell in found] == [
+        models.FAMILY,
+        "mine.py:GPT2_Leaks",
+        "mine.py:GPT2_Ends",
+        "GPT2_MLA_MINE",
+    ]
+
+
+def test_a_cell_changes_with_the_files_it_depends_on(tmp_path):
+    file, here = tmp_path / "mine.py", host.inspect()
+    file.write_text(MINE)
+    first, other = planned(str(file))
+    before = fingerprint("models", first, here)
+    assert before == fingerprint("models", planned(str(file))[0], here)
+    assert before != fingerprint("models", other, here)
+    file.write_text(MINE + "\n# edited\n")
+    # Digests are kept for the length of a process, so the edited file is another one.
+    copy = tmp_path / "sub" / "mine.py"
+    copy.parent.mkdir()
+    copy.write_text(file.read_text())
+    assert before != fingerprint("models", planned(str(copy))[0], here)
+
+
+def test_parts_count_for_the_family():
+    (cell,) = planned("GPT2_MLA_KV,GPT2_RACT")
+    names = {path.name for path in cell.files}
+    assert {"mla.py", "splice.py", "cross_token_gate.py", "mla_latent.py"} <= names
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory) -> StudyProcess:
+    folder = tmp_path_factory.mktemp("models")
+    (folder / "mine.py").write_text(MINE)
+    study = StudyProcess(folder=folder)
+    assert study.run("models", MODELS="B,MLAKV,mine.py") == 1, study.said
+    return study
+
+
+def test_there_is_a_record_for_each_model_and_gate(ran):
+    gates = gates_in_order(())
+    records = {(r.subject, r.metric): r for r in ran.records("models") if r.metric != CELL_SECONDS}
+    for subject in ("GPT2", "GPT2_MLA_KV"):
+        found = {gate: records[subject, gate].status for gate in gates}
+        assert set(found.values()) <= {"ok", "unsupported"}, found
+    assert records["GPT2_MLA_KV", "splice"].status == "ok"
+    assert records["GPT2", "splice"].status == "unsupported" and records["GPT2", "splice"].reason
+    assert records["GPT2", "parameters"].value == 124_475_904
+    assert records["GPT2", "cache_bytes_per_token"].value == 12 * 1536 * 2
+    assert records["GPT2_MLA_KV", "cache_bytes_per_token"].value == 12 * 128 * 2
+    assert records["GPT2_MLA_KV", "parameters"].workload.spec["parts"] == ["MLA", "KV"]
+    assert records["GPT2_MLA_KV", "parameters"].workload.spec["steps"] == ["MLAKV"]
+
+
+def test_what_does_not_apply_makes_no_cell_unsupported(ran):
+    ends = {r.cell: r.status for r in ran.records("models") if r.metric == CELL_SECONDS}
+    assert ends.pop(models.FAMILY) == "ok"
+    assert set(ends.values()) == {"failed"}
+
+
+def test_a_broken_model_fails_the_gate_that_is_about_it(ran):
+    found = {r.metric: r for r in ran.records("models") if r.subject == "mine.py:GPT2_Leaks"}
+    assert [gate for gate, r in found.items() if r.status == "failed"] == ["causality"]
+    assert "move" in found["causality"].reason and "leak" in found["causality"].cause
+    assert found["cached"].status == "unsupported"
+    assert found["cache_bytes_per_token"].value is None
+    assert found["parameters"].value == 50304 * 768 * 2 + 1024 * 768 + 3 * 768 * 769 + 50304
+
+
+def test_one_that_ends_its_process_fails_where_it_did(ran):
+    found = {r.metric: r for r in ran.records("models") if r.subject == "mine.py:GPT2_Ends"}
+    assert found["checkpoint"].status == "failed"
+    assert "exit code 9" in found["checkpoint"].reason
+    assert found["logits"].status == "ok"
+
+
+def test_every_step_of_the_registry_is_in_the_matrix_of_its_study():
+    for name, family in (("gpt2-steps", "named"), ("gpt2-ratio", "ratio")):
+        (cell,) = models.cells(kconfig.load(kconfig.defconfig(name)))
+        found = [id for ids in cell.options["steps"].values() for id in ids]
+        wanted = [step.id for step in steps.STEPS if step.family == family]
+        assert sorted(found) == sorted(wanted)
