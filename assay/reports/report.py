@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.laws.noise import STAGE as NOISE
+from assay.records.model_metrics import MODELS
 from assay.records.schema import CELL_SECONDS, Record
 from assay.reports.answers import answers
 from assay.reports.bench_table import bench_table
@@ -13,6 +14,7 @@ from assay.reports.chart import Chart
 from assay.reports.contents import SEVERITY, UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.kernel_table import kernel_table
 from assay.reports.memory_table import memory_table
+from assay.reports.models_table import models_table
 from assay.reports.noise import noise_table
 from assay.reports.paired import paired
 from assay.reports.pivot import pivots
@@ -90,7 +92,7 @@ def _speeds(speeds: Mapping[str, Sequence[Row]], records: Sequence[Record]) -> l
 def _results(names: Sequence[str], records: Sequence[Record]) -> list[Table]:
     """A table for each other stage that has results; the suite's are verdicts, of noise it is what
     the samples mean."""
-    told = {SUITE: verdicts, NOISE: noise_table}
+    told = {SUITE: verdicts, NOISE: noise_table, MODELS: models_table}
     others = [name for name in names if name not in SPEED_STAGES]
     made = (told[name](records) if name in told else results(name, records) for name in others)
     return [_thinned(table) for table in made if table]
