@@ -8,7 +8,7 @@ ASSAY  := $(VENV)/bin/python -m assay
 SETS    = $(foreach entry,$(SET),--set '$(entry)')
 
 .DELETE_ON_ERROR:
-.PHONY: all study help test test-full benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
+.PHONY: all study help check test test-full benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
 
 all: study
 
@@ -26,6 +26,7 @@ help:
 ## make menuconfig        edit .config in the terminal
 ## make savedefconfig     write the minimal form of .config to ./defconfig
 ## make report            write the newest run's report again, from its records
+## make check             every model of the GPT-2 family through the gates; MODELS=fast or a list
 ## make test, test-full   the tests; all tests with the long ones
 ## make benchmark         measure assay itself (docs/results/spine.md)
 ## make format            black and ruff
@@ -71,6 +72,9 @@ savedefconfig: $(VENV)/.study .config
 
 report: $(VENV)/.study
 	@$(ASSAY) report
+
+check: $(VENV)/.study
+	@$(ASSAY) check --models '$(or $(MODELS),all)'
 
 # One thread for each of the two workers: more would wait for each other.
 test test-full: export OMP_NUM_THREADS = 1

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from assay.studies.study import Study
-    from assay.verbs._running import Judge
+    from assay.verbs._running import Judge, Show
 
 
 def run_adhoc(
@@ -16,10 +16,12 @@ def run_adhoc(
     as_json: bool,
     dry_run: bool,
     judge: "Judge | None" = None,
+    show: "Show | None" = None,
 ) -> int:
     """Run `study` into results/<verb>, or the folder of its own name where it has one.
 
-    `judge` says more of the records, and gives an exit code of its own.
+    `judge` says more of the records, and gives an exit code of its own; `show` tells of the run in
+    its own way.
     """
     from assay import host
     from assay.studies import session
@@ -30,4 +32,4 @@ def run_adhoc(
         return 0
     name = verb if study.study == "unnamed" else study.study
     begun = session.started(study, host.inspect(), out, name)
-    return _running.run(begun, as_json=as_json, results=True, judge=judge)
+    return _running.run(begun, as_json=as_json, results=True, judge=judge, show=show)

@@ -62,6 +62,7 @@ class Progress:
 
 
 Judge = Callable[[Sequence["Record"]], int]
+Show = Callable[["Report", Sequence["Record"]], None]
 
 
 def run(
@@ -70,9 +71,10 @@ def run(
     as_json: bool = False,
     results: bool = False,
     judge: Judge | None = None,
+    show: Show | None = None,
 ) -> int:
-    """Carry out a run, write its report and show it, with all results or without; returns the
-    exit code: the worse of the run's own and what `judge` says of its records."""
+    """Carry out a run, write its report and show it, with all results or without, or in the
+    verb's own way; returns the exit code: the worse of the run's own and what `judge` says."""
     from assay.reports.build import build
     from assay.studies import execute
 
@@ -89,6 +91,8 @@ def run(
         built = build(folder, planned=active.study.stages)
     if as_json:
         print_json(records)
+    elif show:
+        show(built.report, records)
     else:
         show_report(built.report, results=results)
     for note in built.notes:

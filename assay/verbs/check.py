@@ -1,4 +1,4 @@
-"""Hold implementations against a float64 reference."""
+"""Hold implementations against a float64 reference, or models against the gates."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.verbs import _flags as flags
+from assay.verbs._models import check_models
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ def check(
     budget_s: Annotated[
         int | None, typer.Option("--budget-s", min=1, help="Seconds for each implementation.")
     ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            "--models",
+            help="Models instead: all, fast, named, ratio, pairs, steps, variants, files of yours.",
+        ),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="With --models: few, that have every part between them.")
+    ] = False,
     impl: flags.Impl = None,
     workload: flags.Workload = None,
     probe: flags.Probe = None,
@@ -48,6 +59,32 @@ def check(
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
+    if models is not None or fast:
+        others = {
+            "a name": names,
+            "--impl": impl,
+            "--framework": framework,
+            "--cases": cases,
+            "--budget-s": budget_s,
+            "--workload": workload,
+            "--probe": probe,
+            "--device": device,
+            "--dtype": dtype,
+            "--config": config,
+            "--quick": quick,
+        }
+        finish(
+            check_models(
+                models,
+                fast=fast,
+                others=others,
+                sets=sets,
+                out=out,
+                plugins=plugins,
+                as_json=as_json,
+                dry_run=dry_run,
+            )
+        )
     from assay.verbs._adhoc import run_adhoc
 
     settings = flags.as_settings(

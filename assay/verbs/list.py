@@ -1,4 +1,4 @@
-"""List plugins of every kind, without importing any of them."""
+"""List plugins of every kind, and the steps of models, without importing any of them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from assay.plugins import Plugin
 
 EXAMPLE = "Example: assay list probes --plugins my_plugins"
+STEPS = "steps"  # no plugins: see assay/models/steps.py
 
 
 def command() -> typer.Typer:
@@ -19,12 +20,17 @@ def command() -> typer.Typer:
 
 
 def list_plugins(
-    kind: Annotated[str | None, typer.Argument(help="One kind; all of them by default.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="One kind, or steps; all of them by default.")
+    ] = None,
     plugins: flags.Plugins = None,
     as_json: flags.Json = False,
 ) -> None:
     from assay import plugins as folders
 
+    if kind == STEPS:
+        _list_steps(as_json=as_json)
+        return
     own = folders.check_folders(plugins or ())
     wanted = [folders.kind_named(kind).name] if kind else sorted(folders.kinds())
     found = [plugin for name in wanted for plugin in folders.listing(name, own).values()]
@@ -32,6 +38,18 @@ def list_plugins(
         _print_json(found)
     else:
         _show(found)
+
+
+def _list_steps(*, as_json: bool) -> None:
+    """What ablations call models; docs/models-steps.md has the options too."""
+    import json
+
+    from assay.models.steps import STEPS as there
+
+    for step in there:
+        told = step.description + (f" [{step.wanting}]" if step.wanting else "")
+        row = {"kind": STEPS, "name": step.id, "variant": step.variant, "summary": told}
+        print(json.dumps(row) if as_json else f"{step.id:<8}  {step.variant:<27}  {told}")
 
 
 def _state(plugin: "Plugin") -> str:
