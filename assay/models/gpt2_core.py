@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch.nn import functional as F
 
+_WIDEST = 256  # numbers of a head in torch's fused kernels
+
 
 class Attended(NamedTuple):
     """What a core gives back."""
@@ -40,7 +42,7 @@ class PlainCore:
         if not self.explicit:
             return Attended(fused(q, k, v, scale=scale, bias=bias, dropout=rate))
         weights = softmax(masked_scores(q, k, scale=scale, bias=bias), q.dtype)
-        return Attended(F.dropout(weights, rate) @ v, weights)
+        return Attended(average(F.dropout(weights, rate), v), weights)
 
 
 def fused(
@@ -52,31 +54,46 @@ def fused(
     bias: torch.Tensor | None = None,
     dropout: float = 0.0,
 ) -> torch.Tensor:
-    """torch's kernel. Where all heads share the keys they become rows of one head: no copies."""
-    batch, heads, new, _ = q.shape
-    shared = k.shape[1] == 1 and heads > 1
-    plain = bias is None
-    causal = plain and new == k.shape[2] and not shared and new > 1
-    mask = None
-    if not plain:
-        mask = hide_future(bias).to(q.dtype)
-    elif new > 1 and not causal:
-        mask = seen(new, k.shape[2], q.device)
-    if shared:
-        q = q.reshape(batch, 1, heads * new, q.shape[-1])
-        if mask is not None:
-            mask = mask.reshape(batch, 1, heads * new, -1) if not plain else mask.repeat(heads, 1)
-    out = F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
+    """torch's kernel where it has one for this width; the weights in memory where it has none."""
+    new, total = q.shape[2], k.shape[2]
+    if q.shape[-1] > _WIDEST:
+        weights = softmax(masked_scores(q, k, scale=scale, bias=bias), q.dtype)
+        return average(F.dropout(weights, dropout), v)
+    mask = None if bias is None else hide_future(bias).to(q.dtype)
+    causal = bias is None and 1 < new == total
+    if bias is None and 1 < new < total:
+        mask = seen(new, total, q.device)
+    return F.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=k.shape[1] != q.shape[1],
     )
-    return out.reshape(batch, heads, new, v.shape[-1])
+
+
+def products(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """q kᵀ, [B, H, T, S]. Where all heads share the keys they are rows of one: no key is copied."""
+    return (_rows(q, k) @ k.transpose(-1, -2)).view(*q.shape[:3], k.shape[2])
+
+
+def average(weights: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Weights [B, H, T, S] and v [B, G, S, D] to [B, H, T, D], likewise without copies."""
+    return (_rows(weights, v) @ v).view(*weights.shape[:3], v.shape[-1])
+
+
+def _rows(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    return q if k.shape[1] == q.shape[1] else q.reshape(q.shape[0], 1, -1, q.shape[-1])
 
 
 def masked_scores(
     q: torch.Tensor, k: torch.Tensor, *, scale: float, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Scaled scores, -inf where a token is not seen, in float32 or better: [B, H, T, S]."""
-    scores = (q @ k.transpose(-1, -2)).to(torch.promote_types(q.dtype, torch.float32)) * scale
+    scores = products(q, k).to(torch.promote_types(q.dtype, torch.float32)) * scale
     if bias is not None:
         scores = scores + bias
     return hide_future(scores)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from assay.models.gpt2_core import Attended
+from assay.models.gpt2_core import Attended, products
 
 ALL = slice(None)
 
@@ -81,8 +81,7 @@ class HeadView(View):
         return rows, columns if columns.shape[1] == rows.shape[1] else columns[:, heads]
 
     def scores(self, *, swapped: bool = False) -> torch.Tensor:
-        rows, columns = self.pair(swapped=swapped)
-        return rows @ columns.transpose(-1, -2)
+        return products(*self.pair(swapped=swapped))
 
     def values(self, heads: slice = ALL) -> torch.Tensor:
         return self.all["v"][:, heads]
@@ -156,8 +155,8 @@ class AbsorbedView(View):
 
     def scores(self, *, swapped: bool = False) -> torch.Tensor:
         near, far = ("k", "q") if swapped else ("q", "k")
-        rows, columns = self.pair(swapped=swapped)
-        return rows @ columns.transpose(-1, -2) + self.maps[far].constant(self.new[near])
+        constant = self.maps[far].constant(self.new[near])
+        return products(*self.pair(swapped=swapped)) + constant
 
     def values(self, heads: slice = ALL) -> torch.Tensor:
         return self.rows["v"][:, None, :, : self.maps["v"].width]

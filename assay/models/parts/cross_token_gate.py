@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from assay.models.gpt2_config import Config
-from assay.models.gpt2_core import Attended, keys_seen, masked_scores
+from assay.models.gpt2_core import Attended, average, keys_seen, masked_scores
 
 TAG = "RACT"
 SLOT = "gating"
@@ -59,7 +59,7 @@ class CrossTokenGate(nn.Module):
         if self.apply_to == "weights":
             weights = (scores * factor).softmax(dim=-1)
         kept = weights.to(q.dtype)
-        out = F.dropout(kept, self.dropout if training else 0.0) @ v
+        out = average(F.dropout(kept, self.dropout if training else 0.0), v)
         return Attended(out, kept, factor.to(q.dtype) if self.apply_to == "output" else None)
 
     def gate(self, weights: torch.Tensor) -> torch.Tensor:
