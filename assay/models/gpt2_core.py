@@ -41,7 +41,7 @@ class PlainCore:
         rate = self.dropout if training else 0.0
         if not self.explicit:
             return Attended(fused(q, k, v, scale=scale, bias=bias, dropout=rate))
-        weights = softmax(masked_scores(q, k, scale=scale, bias=bias), q.dtype)
+        weights = softmax(hide_future(scaled_scores(q, k, scale=scale, bias=bias)), q.dtype)
         return Attended(average(F.dropout(weights, rate), v), weights)
 
 
@@ -57,7 +57,7 @@ def fused(
     """torch's kernel where it has one for this width; the weights in memory where it has none."""
     new, total = q.shape[2], k.shape[2]
     if q.shape[-1] > _WIDEST:
-        weights = softmax(masked_scores(q, k, scale=scale, bias=bias), q.dtype)
+        weights = softmax(hide_future(scaled_scores(q, k, scale=scale, bias=bias)), q.dtype)
         return average(F.dropout(weights, dropout), v)
     mask = None if bias is None else hide_future(bias).to(q.dtype)
     causal = bias is None and 1 < new == total
@@ -89,14 +89,12 @@ def _rows(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     return q if k.shape[1] == q.shape[1] else q.reshape(q.shape[0], 1, -1, q.shape[-1])
 
 
-def masked_scores(
+def scaled_scores(
     q: torch.Tensor, k: torch.Tensor, *, scale: float, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Scaled scores, -inf where a token is not seen, in float32 or better: [B, H, T, S]."""
+    """Scores of all tokens, hidden ones too, in float32 or better: [B, H, T, S]."""
     scores = products(q, k).to(torch.promote_types(q.dtype, torch.float32)) * scale
-    if bias is not None:
-        scores = scores + bias
-    return hide_future(scores)
+    return scores if bias is None else scores + bias
 
 
 def hide_future(scores: torch.Tensor) -> torch.Tensor:

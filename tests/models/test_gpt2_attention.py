@@ -157,6 +157,15 @@ def test_a_rows_length_is_no_signal():
     assert torch.allclose(statistic(uniform, "rms", 3)[:, 0], 1 / torch.arange(1, 17))
 
 
+@pytest.mark.parametrize("mode", ["topk", "max", "entropy", "rms"])
+@pytest.mark.parametrize("apply", ["output", "weights"])
+def test_hidden_tokens_send_no_infinity_back(mode, apply):
+    """Minus infinity times a gate, and w log w at weight 0, have no finite slope."""
+    model = make("GPT2_RACT", ct_mode=mode, ct_apply=apply)
+    model(tokens(), tokens())[1].backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
 def test_statistics_may_be_detached():
     def reached(**options):
         model = make("GPT2_RACT", ct_apply="output", **options)

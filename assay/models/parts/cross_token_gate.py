@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from assay.models.gpt2_config import Config
-from assay.models.gpt2_core import Attended, average, keys_seen, masked_scores
+from assay.models.gpt2_core import Attended, average, hide_future, keys_seen, scaled_scores
 
 TAG = "RACT"
 SLOT = "gating"
@@ -53,11 +53,11 @@ class CrossTokenGate(nn.Module):
         bias: torch.Tensor | None = None,
         training: bool = False,
     ) -> Attended:
-        scores = masked_scores(q, k, scale=scale, bias=bias)
-        weights = scores.softmax(dim=-1)
+        scores = scaled_scores(q, k, scale=scale, bias=bias)
+        weights = hide_future(scores).softmax(dim=-1)
         factor = (1 - self.alpha) + self.alpha * self.gate(weights)
-        if self.apply_to == "weights":
-            weights = (scores * factor).softmax(dim=-1)
+        if self.apply_to == "weights":  # hidden after the product: -inf has no gradient to give it
+            weights = hide_future(scores * factor).softmax(dim=-1)
         kept = weights.to(q.dtype)
         out = average(F.dropout(kept, self.dropout if training else 0.0), v)
         return Attended(out, kept, factor.to(q.dtype) if self.apply_to == "output" else None)
@@ -85,5 +85,7 @@ def statistic(weights: torch.Tensor, mode: str, k: int) -> torch.Tensor:
     count = keys_seen(new, total, weights.device).to(weights.dtype)
     if mode == "rms":
         return (weights.square().sum(dim=-1, keepdim=True) / count).sqrt()
-    entropy = torch.special.entr(weights).sum(dim=-1, keepdim=True)
+    # The slope of w log w at 0 is infinite, and hidden tokens have weight 0.
+    logarithms = weights.clamp(min=torch.finfo(weights.dtype).tiny).log()
+    entropy = -(weights * logarithms).sum(dim=-1, keepdim=True)
     return entropy / count.clamp(min=2).log()  # a row of one key has no entropy
