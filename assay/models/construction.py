@@ -8,6 +8,7 @@ pass that changes most matrices is a general start and not deliberate.
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -34,14 +35,15 @@ class Construction:
         self.deliberate: list[Deliberate] = []
         self._known: dict[int, tuple[nn.Parameter, torch.Tensor]] = {}
         self._undo: list[Callable[[], None]] = []
+        self._applying = False
 
     def __enter__(self) -> "Construction":
         self._fill_memory()
         self._undo.append(register_module_module_registration_hook(self._registered).remove)
         for kind in _with_defaults():
-            self._after(kind, "reset_parameters", self._default)
-        self._before(nn.Module, "apply", self._pass_begins)
-        self._before(nn.Module, "named_modules", self._pass_begins)
+            self._replace(kind, "reset_parameters", self._with_default)
+        self._replace(nn.Module, "apply", self._with_apply)
+        self._replace(nn.Module, "named_modules", self._with_pass)
         return self
 
     def __exit__(
@@ -63,34 +65,53 @@ class Construction:
         torch.utils.deterministic.fill_uninitialized_memory = True
         self._undo.append(undo)
 
-    def _before(self, kind: type, name: str, act: Callable[[nn.Module], None]) -> None:
+    def _replace(self, kind: type, name: str, act: Callable) -> None:
+        """Call `act` with the original method in its place."""
         original = getattr(kind, name)
 
         def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            act(module)
-            return original(module, *args, **kwargs)
+            return act(partial(original, module), module, *args, **kwargs)
 
-        self._replace(kind, name, watched)
-
-    def _after(self, kind: type, name: str, act: Callable[[nn.Module], None]) -> None:
-        original = getattr(kind, name)
-
-        def watched(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            result = original(module, *args, **kwargs)
-            act(module)
-            return result
-
-        self._replace(kind, name, watched)
-
-    def _replace(self, kind: type, name: str, watched: Callable) -> None:
-        original = getattr(kind, name)
         setattr(kind, name, watched)
         self._undo.append(lambda: setattr(kind, name, original))
 
-    def _default(self, module: nn.Module) -> None:
-        """What torch itself put there."""
+    def _with_default(self, original: Callable, module: nn.Module) -> None:
+        """What torch itself puts there."""
+        original()
         for weight in _own(module):
             self._remember(weight)
+
+    def _with_pass(
+        self,
+        original: Callable,
+        module: nn.Module,
+        memo: set | None = None,
+        *args: Any,
+        **rest: Any,
+    ) -> Any:
+        """A walk through all modules; with a memo it is a part of one."""
+        if memo is None:
+            self._pass_begins(module)
+        return original(memo, *args, **rest)
+
+    def _with_apply(self, original: Callable, module: nn.Module, act: Callable) -> Any:
+        """A general start. It also reaches weights that belong to a class of the user's own, and
+        can do so only by naming that class, so those it means to set."""
+        if self._applying:
+            return original(act)
+        self._pass_begins(module)
+        self._applying = True
+        try:
+            result = original(act)
+        finally:
+            self._applying = False
+        meant = [w for part in _below(module) if _of_no_kind(part) for w in _own(part)]
+        meant = [weight for weight in meant if self._news(weight)]
+        replaced = {id(weight) for weight in meant}
+        self.deliberate = [one for one in self.deliberate if id(one.weight) not in replaced]
+        for weight in meant:
+            self._remember(weight)
+        return result
 
     def _registered(self, parent: nn.Module, name: str, module: nn.Module | None) -> None:
         """A module becomes part of another, so its constructor is done. One of torch's is still
@@ -180,6 +201,12 @@ def _told(value: torch.Tensor) -> str:
 
 def _of_torch(module: nn.Module) -> bool:
     return type(module).__module__.split(".")[0] == "torch"
+
+
+def _of_no_kind(module: nn.Module) -> bool:
+    """A class of the user's that is not one of torch's layers with something added."""
+    bases = [base for base in type(module).__mro__ if base.__module__.split(".")[0] == "torch"]
+    return not _of_torch(module) and bases[0] is nn.Module
 
 
 def _own(module: nn.Module) -> list[nn.Parameter]:

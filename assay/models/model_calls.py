@@ -5,6 +5,7 @@ An answer of another form is a BrokenContract. B sequences, T tokens, V words.
 
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from assay.models.finding import BrokenContract
+
+# What a search for the tensors of a cache does not go into.
+_NO_CONTENT = (nn.Module, nn.Parameter, ModuleType, str, bytes, type)
 
 
 class Answer(NamedTuple):
@@ -102,7 +106,7 @@ def reachable(cache: Any) -> dict[str, torch.Tensor]:
     seen: set[int] = set()
 
     def visit(thing: Any, path: str) -> None:
-        if id(thing) in seen or isinstance(thing, nn.Module | nn.Parameter | str | bytes | type):
+        if id(thing) in seen or isinstance(thing, _NO_CONTENT):
             return
         seen.add(id(thing))
         if isinstance(thing, torch.Tensor):

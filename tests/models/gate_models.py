@@ -41,6 +41,17 @@ class Codec(nn.Module):
         return self.up(x)
 
 
+class Places(nn.Module):
+    """Positions that start at zero, unless the model knows better."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(config.block_size, config.n_embd))
+
+    def forward(self, places):
+        return self.table[places]
+
+
 class Attention(nn.Module):
     def __init__(self, config, how):
         super().__init__()
@@ -181,6 +192,8 @@ class Model(nn.Module):
             Block(config)
         self.wte = nn.Embedding(config.vocab_size, config.n_embd)
         self.wpe = nn.Embedding(config.block_size, config.n_embd)
+        if how.model in ("own places", "swept places"):
+            self.wpe = Places(config)
         self.h = nn.ModuleList([Block(config, how) for _ in range(config.n_layer)])
         self.ln_f = nn.LayerNorm(config.n_embd)
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
@@ -194,6 +207,8 @@ class Model(nn.Module):
         if how.model != "own start":
             self.apply(self._start)
         for name, weight in self.named_parameters():
+            if weight.ndim > 1 and how.model == "swept places":
+                nn.init.normal_(weight, std=0.02)
             if name.endswith("c_proj.weight"):
                 nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.n_layer))
         if how.model == "parts start again":
@@ -211,6 +226,8 @@ class Model(nn.Module):
             nn.init.ones_(module.weight)
         if module is self and self.how.model == "places":
             nn.init.normal_(self.places, std=0.02)
+        if isinstance(module, Places) and self.how.model == "own places":
+            nn.init.normal_(module.table, std=0.02)
 
     def get_num_params(self):
         return sum(weight.numel() for weight in self.parameters())
@@ -405,6 +422,7 @@ BROKEN = {
     "running statistics": ("state", model(block="running mean")),
     "an orthogonal codec is started again": ("init", model(attention="codec")),
     "residual projections are started again": ("init", model(StartedTwice)),
+    "a pass over all weights": ("init", model(model="swept places")),
     "zero outputs are started again": ("init", model(block="zero output")),
     "a random table that is no buffer": ("checkpoint", model(model="plain table")),
 }
@@ -419,6 +437,7 @@ SOUND = {
     "a codec in a model without a general start": model(attention="codec", model="own start"),
     "a cache made once": model(KeptInFloat32),
     "minGPT's positions": model(model="places"),
+    "positions of a class that the model starts": model(model="own places"),
     "memory that is filled later": model(model="empty"),
     "a mask that is a frozen parameter": model(attention="frozen mask"),
     "attention within a window": model(attention="window"),

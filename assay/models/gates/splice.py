@@ -25,6 +25,7 @@ UNIT = "of the largest loss or logit, least moved"
 TRAINING, EVALUATION = "in training without a cache", "in evaluation without a cache"
 DECODING = "in cached decode"
 _WORDS = ("splice", "codec", "compress")
+_PAIRS = (("compress", "expand"), ("encode", "decode"))
 _METHODS = ("forward", "compress", "compress_only", "encode", "expand", "decode", "reconstruct")
 
 
@@ -83,8 +84,8 @@ def _run(subject: Subject, path: str) -> torch.Tensor:
 def _codecs(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     for name, module in model.named_modules():
         called = any(word in type(module).__name__.lower() for word in _WORDS)
-        both = all(callable(getattr(module, act, None)) for act in ("compress", "expand"))
-        if module is not model and (called or both):
+        acts = any(all(callable(getattr(module, a, None)) for a in both) for both in _PAIRS)
+        if module is not model and (called or acts):
             yield name, module
 
 
