@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.records.durable import write_atomically
+from assay.records.model_metrics import MODELS
 from assay.records.run import RunFolder
 from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
 from assay.records.verdicts import is_verdict
@@ -29,7 +30,7 @@ _MEMORY = (
     "fragmentation",
     "kv_cache_bytes",
 )
-_CORRECTNESS = ("suite", "check")
+_CORRECTNESS = ("suite", "check", MODELS)
 _ERRORS = ("max_error_", "gradient")  # beside the verdicts, where a stage checks what it times
 _RATES = (
     "tokens_per_s",
