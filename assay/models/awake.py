@@ -23,6 +23,7 @@ _SAME = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 1e-2, torch.b
 _OTHER = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 _SPREADS = (1.2, 0.3)  # of the noise; the second where a model overflows with the first
 _GATE_OPENED = 0.5
+_ALIKE = 1e-2  # how far float32 and a wider dtype may be apart, of the largest logit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +33,7 @@ class Awake:
     model: nn.Module
     dtype: torch.dtype
     lowest: torch.dtype  # the least precise one that it computes in
+    signed: tuple[nn.Parameter, ...]  # gates and biases: what may be negative and is no matrix
 
     @property
     def same(self) -> float:
@@ -58,16 +60,20 @@ def awaken(
     """Make a model and wake it, in the widest dtype that it runs in."""
     for spread in _SPREADS:
         model = make(seed)
-        rouse(model, seed=seed, spread=spread)
+        signed = rouse(model, seed=seed, spread=spread)
         dtype, lowest, finite = _widen(model, idx, widest)
         if finite:
-            return Awake(model=model, dtype=dtype, lowest=lowest)
+            return Awake(model=model, dtype=dtype, lowest=lowest, signed=signed)
     raise BrokenContract("logits are not finite with moderate noise on the weights")
 
 
 @torch.no_grad()
-def rouse(model: nn.Module, *, seed: int, spread: float = _SPREADS[0]) -> None:
-    """Noise on every weight: what is positive stays so, what is frozen stays as it is."""
+def rouse(model: nn.Module, *, seed: int, spread: float = _SPREADS[0]) -> tuple[nn.Parameter, ...]:
+    """Noise on every weight: what is positive stays so, what is frozen stays as it is.
+
+    Returns gates and biases that may be negative.
+    """
+    signed = []
     generator = torch.Generator().manual_seed(seed)
     for weight in model.parameters():
         noise = torch.randn(weight.shape, generator=generator).to(weight)
@@ -77,23 +83,22 @@ def rouse(model: nn.Module, *, seed: int, spread: float = _SPREADS[0]) -> None:
             weight.mul_((0.25 * spread * noise).exp())
         elif weight.ndim >= 2:
             weight.add_(noise * (spread / math.sqrt(weight.shape[-1])))
-        elif weight.numel() == 1:
-            weight.add_(spread * (0.25 + 0.25 * noise.abs()))
         else:
-            weight.add_(0.35 * spread * noise)
+            single = weight.numel() == 1
+            weight.add_(spread * (0.25 + 0.25 * noise.abs() if single else 0.35 * noise))
+            signed.append(weight)
     for buffer in model.buffers():
         _open(buffer)
+    return tuple(signed)
 
 
 @contextmanager
-def turned(model: nn.Module) -> Iterator[None]:
-    """Within it, gates and biases that are not positive throughout have the other sign."""
-    gates = [weight for weight in model.parameters() if weight.requires_grad and weight.ndim < 2]
-    gates = [weight for weight in gates if not (weight > 0).all()]
+def turned(awake: Awake) -> Iterator[None]:
+    """Within it, gates and biases have the other sign."""
 
     def turn() -> None:
         with torch.no_grad():
-            for weight in gates:
+            for weight in awake.signed:
                 weight.neg_()
 
     turn()
@@ -109,24 +114,26 @@ def _open(gate: torch.Tensor) -> None:
         gate.fill_(_GATE_OPENED)
 
 
+@torch.no_grad()
 def _widen(
     model: nn.Module, idx: torch.Tensor, widest: torch.dtype
 ) -> tuple[torch.dtype, torch.dtype, bool]:
-    """Put a model into a dtype, or back into float32 where it cannot run.
+    """Put a model into a dtype, unless it cannot run in it or is another function there.
 
+    Kernels of torch misread masks of another dtype than their inputs rather than refuse them.
     Returns the dtype, the least precise one that it computes in, and whether logits are finite.
     """
+    right = call(model.float(), idx).logits
     narrowing = _Narrowing(widest)
     try:
-        with torch.no_grad(), narrowing:
+        with narrowing:
             logits = call(model.to(widest), idx).logits
-        return widest, narrowing.lowest, bool(logits.isfinite().all())
-    except BrokenContract:
-        raise
-    except Exception:
-        with torch.no_grad():
-            logits = call(model.float(), idx).logits
-        return torch.float32, torch.float32, bool(logits.isfinite().all())
+        if (logits - right).abs().max() <= _ALIKE * right.abs().max():
+            return widest, narrowing.lowest, bool(logits.isfinite().all())
+    except Exception:  # whatever it is: float32 has run
+        pass
+    model.float()
+    return torch.float32, torch.float32, bool(right.isfinite().all())
 
 
 class _Narrowing(TorchDispatchMode):

@@ -30,7 +30,8 @@ def call(
     model: nn.Module, idx: torch.Tensor, targets: torch.Tensor | None = None, **cache: Any
 ) -> Answer:
     """Run a model on tokens [B, T]; `cache=` hands over a cache and wants one back."""
-    given = model(idx, **cache) if targets is None else model(idx, targets, **cache)
+    told = () if targets is None else (targets.contiguous(),)
+    given = model(idx.contiguous(), *told, **cache)
     wanted = 3 if cache else 2
     if not isinstance(given, tuple | list) or len(given) != wanted:
         found = f"{len(given)} values" if isinstance(given, tuple | list) else type(given).__name__

@@ -33,7 +33,7 @@ def examine(subject: Subject) -> Finding:
             seen += _all_cuts(subject, awake, f"in {name} mode")
             seen += _one_sequence(subject, awake, name)
             seen += _two_sequences(subject, awake, f"in {name} mode")
-    with mode(awake.model, "train"), turned(awake.model):
+    with mode(awake.model, "train"), turned(awake):
         seen += _all_cuts(subject, awake, "in train mode")
     dtype = str(awake.dtype).removeprefix("torch.")
     return verdict(seen, held=f"nothing moves ahead of a change, in {dtype}, train and eval mode")
