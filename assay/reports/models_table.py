@@ -27,7 +27,7 @@ def models_table(records: Sequence[Record]) -> Table | None:
         title="Models",
         columns=("model", "steps", "parts", "parameters", "bytes per token", "gates", "fails"),
         rows=tuple(_row(subject, of_it) for subject, of_it in found.items()),
-        note=_NOTE,
+        note=" ".join((_NOTE, *_wanting(records))),
     )
 
 
@@ -68,6 +68,12 @@ def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
         ),
         Entry(text=" ".join(map(_gate, failed)), tone=tone),
     )
+
+
+def _wanting(records: Sequence[Record]) -> list[str]:
+    """What steps mean beyond what was built."""
+    specs = [r.workload.spec for r in records if r.stage == MODELS and r.workload]
+    return list(dict.fromkeys(text for spec in specs for text in spec.get("wanting", ())))
 
 
 def _is_gate(record: Record) -> bool:

@@ -12,6 +12,7 @@ from assay.bench.loop import Begin
 from assay.errors import BadInput
 from assay.models.option_text import spelled
 from assay.models.selection import Candidate, select
+from assay.models.steps import find
 from assay.records.model_metrics import CACHE_BYTES, PARAMETERS, SECONDS
 from assay.records.schema import Measurement, WorkloadIdentity
 from assay.studies import side_by_side
@@ -142,8 +143,10 @@ def _measurement(
     unit: str = "",
     **outcome: Any,
 ) -> Measurement:
+    asked = cell.options["steps"].get(candidate.name, [])
     made_of = {
-        "steps": cell.options["steps"].get(candidate.name, []),
+        "steps": asked,
+        "wanting": [f"Step {id}: {step.wanting}." for id in asked if (step := find(id)[0]).wanting],
         "parts": list(candidate.tags),
         "options": spelled(candidate.options),
     }

@@ -13,7 +13,9 @@ HOW = "Change the last token."
 
 def said(subject: str, metric: str, value: float | None = 0.0, **outcome) -> Measurement:
     made_of = WorkloadIdentity(
-        name=subject, spec={"steps": ["MLA"], "parts": ["MLA"], "options": ""}, content=None
+        name=subject,
+        spec={"steps": ["MLA"], "wanting": ["Step MLA: more."], "parts": ["MLA"], "options": ""},
+        content=None,
     )
     return Measurement(
         subject=subject, metric=metric, value=value, unit="", workload=made_of, **outcome
@@ -44,6 +46,7 @@ def test_a_model_is_told_in_one_row(tmp_path):
     )
     assert rows(records) == [["GPT2_MLA", "MLA", "MLA", "117,400,320", "6,144", "1/1", ""]]
     assert not report.outcomes.rows and "holds" in report.verdict
+    assert models_table(records).note.count("Step MLA: more.") == 1
     assert [table.title for table in report.results] == ["Models"]
 
 

@@ -8,7 +8,7 @@ from study_process import StudyProcess
 pytest.importorskip("torch")
 
 from assay import host
-from assay.models import steps
+from assay.models import steps, variants
 from assay.records.schema import CELL_SECONDS
 from assay.studies import kconfig
 from assay.studies.cell import Cell, fingerprint
@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 
 class GPT2_Leaks(nn.Module):
-    """Attention without a mask, and no cache."""
+    """Attention without a mask, and no cache; it ends its process where it is loaded."""
 
     def __init__(self, config):
         super().__init__()
@@ -44,12 +44,12 @@ class GPT2_Leaks(nn.Module):
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
         return logits, loss
 
-
-class GPT2_Ends(GPT2_Leaks):
-    """Ends its process where it is loaded."""
-
     def load_state_dict(self, *args, **options):
         os._exit(9)
+
+
+class GPT2_Other(GPT2_Leaks):
+    pass
 '''
 PART = '''"""A part of mine."""
 TAG = "MINE"
@@ -79,7 +79,7 @@ def test_what_has_code_of_the_users_has_a_cell_of_its_own(tmp_path):
     assert [cell.name for cell in found] == [
         models.FAMILY,
         "mine.py:GPT2_Leaks",
-        "mine.py:GPT2_Ends",
+        "mine.py:GPT2_Other",
         "GPT2_MLA_MINE",
     ]
 
@@ -110,8 +110,17 @@ def ran(tmp_path_factory) -> StudyProcess:
     folder = tmp_path_factory.mktemp("models")
     (folder / "mine.py").write_text(MINE)
     study = StudyProcess(folder=folder)
-    assert study.run("models", MODELS="B,MLAKV,mine.py") == 1, study.said
+    assert study.run("models", MODELS="MLAKV,fast,1,mine.py:GPT2_Leaks") == 1, study.said
     return study
+
+
+def test_every_part_passes_every_gate_that_applies(ran):
+    found = [r for r in ran.records("models") if r.cell == models.FAMILY]
+    assert not [r for r in found if r.status not in ("ok", "unsupported")]
+    tags = {tag for r in found if r.workload for tag in r.workload.spec["parts"]}
+    assert tags == set(variants.parts())
+    passed = {r.metric for r in found if r.status == "ok"}
+    assert set(gates_in_order(())) <= passed
 
 
 def test_there_is_a_record_for_each_model_and_gate(ran):
@@ -127,6 +136,7 @@ def test_there_is_a_record_for_each_model_and_gate(ran):
     assert records["GPT2_MLA_KV", "cache_bytes_per_token"].value == 12 * 128 * 2
     assert records["GPT2_MLA_KV", "parameters"].workload.spec["parts"] == ["MLA", "KV"]
     assert records["GPT2_MLA_KV", "parameters"].workload.spec["steps"] == ["MLAKV"]
+    assert "pruning" in records["GPT2", "parameters"].workload.spec["wanting"][0]
 
 
 def test_what_does_not_apply_makes_no_cell_unsupported(ran):
@@ -137,18 +147,31 @@ def test_what_does_not_apply_makes_no_cell_unsupported(ran):
 
 def test_a_broken_model_fails_the_gate_that_is_about_it(ran):
     found = {r.metric: r for r in ran.records("models") if r.subject == "mine.py:GPT2_Leaks"}
-    assert [gate for gate, r in found.items() if r.status == "failed"] == ["causality"]
+    failed = [gate for gate, r in found.items() if r.status == "failed"]
+    assert failed == ["causality", "checkpoint"]
     assert "move" in found["causality"].reason and "leak" in found["causality"].cause
+    assert "exit code 9" in found["checkpoint"].reason  # and what was found before it is kept
     assert found["cached"].status == "unsupported"
-    assert found["cache_bytes_per_token"].value is None
-    assert found["parameters"].value == 50304 * 768 * 2 + 1024 * 768 + 3 * 768 * 769 + 50304
 
 
-def test_one_that_ends_its_process_fails_where_it_did(ran):
-    found = {r.metric: r for r in ran.records("models") if r.subject == "mine.py:GPT2_Ends"}
-    assert found["checkpoint"].status == "failed"
-    assert "exit code 9" in found["checkpoint"].reason
-    assert found["logits"].status == "ok"
+@pytest.mark.slow
+def test_all_of_the_family_passes(tmp_path):
+    """135 models: every step, every sound pair of mechanisms, their variations."""
+    study = StudyProcess(folder=tmp_path)
+    assert study.run("models", MODELS="all") == 0, study.said
+    subjects = {r.subject for r in study.records("models") if r.metric == "logits"}
+    assert {variant.name for variant in variants.pairs()} < subjects
+
+
+@pytest.mark.slow
+def test_one_that_hangs_is_ended_and_its_other_gates_are_left(tmp_path):
+    hang = "class GPT2_Hangs(GPT2_Leaks):\n    def forward(self, *given):\n        while 1: pass\n"
+    (tmp_path / "mine.py").write_text(f"{MINE}\n\n{hang}")
+    study = StudyProcess(folder=tmp_path)
+    assert study.run("models", MODELS="B,mine.py:GPT2_Hangs", CASE_TIMEOUT_S=10) == 1, study.said
+    found = {r.metric: r for r in study.records("models") if r.subject.startswith("mine")}
+    assert found["logits"].status == "timeout" and found["step"].status == "skipped"
+    assert study.ends("models")[models.FAMILY].status == "ok"
 
 
 def test_every_step_of_the_registry_is_in_the_matrix_of_its_study():
