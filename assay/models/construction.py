@@ -75,9 +75,9 @@ class Construction:
         setattr(kind, name, watched)
         self._undo.append(lambda: setattr(kind, name, original))
 
-    def _with_default(self, original: Callable, module: nn.Module) -> None:
+    def _with_default(self, original: Callable, module: nn.Module, *args: Any) -> None:
         """What torch itself puts there."""
-        original()
+        original(*args)
         for weight in _own(module):
             self._remember(weight)
 
@@ -106,11 +106,11 @@ class Construction:
         finally:
             self._applying = False
         meant = [w for part in _below(module) if _of_no_kind(part) for w in _own(part)]
-        meant = [weight for weight in meant if self._news(weight)]
-        replaced = {id(weight) for weight in meant}
+        replaced = {id(weight) for weight in meant if self._news(weight)}
         self.deliberate = [one for one in self.deliberate if id(one.weight) not in replaced]
-        for weight in meant:
-            self._remember(weight)
+        for weight in self._seen(module):
+            if self._news(weight):
+                self._remember(weight)
         return result
 
     def _registered(self, parent: nn.Module, name: str, module: nn.Module | None) -> None:
@@ -118,16 +118,23 @@ class Construction:
         in the hands of the constructor around it."""
         if not isinstance(module, nn.Module) or _of_torch(module):
             return
+        for weight in self._seen(module):
+            if self._news(weight):
+                self._note(weight, module)
+
+    def _seen(self, module: nn.Module) -> list[nn.Parameter]:
+        """All weights below a module; those of torch that were copied are known from now on."""
+        found = []
         for part in _below(module):
             for weight in _own(part):
                 if id(weight) not in self._known and _of_torch(part):
                     self._remember(weight)
-                elif self._news(weight):
-                    self._note(weight, module)
+                found.append(weight)
+        return found
 
     def _pass_begins(self, module: nn.Module) -> None:
         """What changed since is deliberate, unless it is most of the matrices there are."""
-        weights = [weight for part in _below(module) for weight in _own(part)]
+        weights = self._seen(module)
         matrices = [weight for weight in weights if weight.ndim >= 2]
         changed = [weight for weight in weights if self._news(weight)]
         known = [w for w in changed if id(w) in self._known and w.ndim >= 2]

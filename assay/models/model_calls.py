@@ -55,6 +55,11 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, **how: Any) -> to
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, **how)
 
 
+def loss_tolerance(computed: torch.Tensor) -> float:
+    """How far, relatively, a loss of this dtype, or of logits of it, may be off."""
+    return 1e-9 if computed.dtype == torch.float64 else 1e-5
+
+
 def takes_cache(model: nn.Module) -> bool:
     """Whether forward has a parameter `cache`."""
     parameters = inspect.signature(model.forward).parameters.values()

@@ -206,11 +206,7 @@ class Model(nn.Module):
             self.places = nn.Parameter(torch.zeros(config.block_size, config.n_embd))
         if how.model != "own start":
             self.apply(self._start)
-        for name, weight in self.named_parameters():
-            if weight.ndim > 1 and how.model == "swept places":
-                nn.init.normal_(weight, std=0.02)
-            if name.endswith("c_proj.weight"):
-                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * config.n_layer))
+        self._scale_residuals()
         if how.model == "parts start again":
             for block in self.h:
                 block.attn.codec.reset()
@@ -228,6 +224,13 @@ class Model(nn.Module):
             nn.init.normal_(self.places, std=0.02)
         if isinstance(module, Places) and self.how.model == "own places":
             nn.init.normal_(module.table, std=0.02)
+
+    def _scale_residuals(self):
+        for name, weight in self.named_parameters():
+            if weight.ndim > 1 and self.how.model == "swept places":
+                nn.init.normal_(weight, std=0.02)
+            if name.endswith("c_proj.weight"):
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * self.config.n_layer))
 
     def get_num_params(self):
         return sum(weight.numel() for weight in self.parameters())
@@ -365,6 +368,17 @@ class StartedTwice(Model):
         self.apply(self._start)
 
 
+class GateStartedAgain(Model):
+    """Sets its own gate before it starts all again."""
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.gate = nn.Linear(config.n_embd, config.n_embd)
+        nn.init.zeros_(self.gate.weight)
+        self.apply(self._start)
+        self._scale_residuals()
+
+
 class KeptInFloat32(Model):
     """Its cache is made once, for all tokens, in the dtype that torch happens to have."""
 
@@ -422,6 +436,7 @@ BROKEN = {
     "running statistics": ("state", model(block="running mean")),
     "an orthogonal codec is started again": ("init", model(attention="codec")),
     "residual projections are started again": ("init", model(StartedTwice)),
+    "a gate of the model's own is started again": ("init", model(GateStartedAgain)),
     "a pass over all weights": ("init", model(model="swept places")),
     "zero outputs are started again": ("init", model(block="zero output")),
     "a random table that is no buffer": ("checkpoint", model(model="plain table")),

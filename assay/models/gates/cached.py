@@ -11,7 +11,7 @@ import torch
 
 from assay.models.finding import Finding, unsupported
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call, cross_entropy, stored
+from assay.models.model_calls import call, cross_entropy, loss_tolerance, stored
 from assay.models.subject import Subject
 
 ORDER = 4
@@ -94,7 +94,7 @@ class _Decoding:
         wrong = abs(float(loss) - right) / right
         return Comparison(
             moved=wrong,
-            allowed=self.allowed,
+            allowed=max(self.allowed, loss_tolerance(loss)),
             words=f"with a cache the loss is {float(loss):.6g}; cross entropy gives {right:.6g}",
         )
 

@@ -58,16 +58,19 @@ def _all_cuts(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]
         words=f"logits at position {position} move by {float(worst):.2g} when tokens from {cut} "
         f"on change, {when}",
     )
-    yield _reaches(moved[1 + last :], when)
+    yield _reaches(moved[1 + last :] > awake.other, when)
 
 
 def _reaches(moved: torch.Tensor, when: str) -> Comparison:
-    """A model that reads nothing cannot leak: its own token and some earlier one must count."""
-    own = moved.diagonal(offset=1).min()  # token t + 1 at position t + 1
-    earlier = moved[:-1, -1].max()
-    blind = "its own token" if own == 0 else "any token before it"
+    """A model that reads nothing cannot leak: its own token and some earlier one must count.
+
+    Row t of `moved` [T - 1, T] says which positions moved when token t + 1 changed.
+    """
+    own = bool(moved.diagonal(offset=1).all())
+    earlier = bool(moved[:-1, -1].any())
+    blind = "any token before it" if own else "its own token"
     return Comparison(
-        moved=0.0 if own > 0 and earlier > 0 else float("inf"),
+        moved=0.0 if own and earlier else float("inf"),
         allowed=0.0,
         words=f"the logits of a position do not depend on {blind}, {when}",
     )

@@ -7,12 +7,11 @@ logits that have seen the targets.
 
 from collections.abc import Iterator
 
-import torch
 from torch import nn
 
 from assay.models.finding import Finding, failed
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call, cross_entropy
+from assay.models.model_calls import call, cross_entropy, loss_tolerance
 from assay.models.subject import Subject
 
 ORDER = 1
@@ -44,7 +43,6 @@ def _compare(
     targets[1, -1] = -1
     logits, loss = call(model, idx)[:2]
     told, told_loss = call(model, idx, targets)[:2]
-    precision = 1e-9 if told.dtype == torch.float64 and told_loss.dtype == torch.float64 else 1e-5
     yield Comparison(
         moved=0.0 if loss is None else float("inf"),
         allowed=0.0,
@@ -66,7 +64,7 @@ def _compare(
     wrong = abs(float(told_loss) - right) / right
     yield Comparison(
         moved=wrong if told_loss.numel() == 1 else float("inf"),
-        allowed=precision,
+        allowed=max(loss_tolerance(told), loss_tolerance(told_loss)),
         words=f"the loss is {float(told_loss):.6g} {when}; cross entropy gives {right:.6g}",
     )
 
