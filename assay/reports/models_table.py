@@ -66,8 +66,12 @@ def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
             tone=tone,
             hint=(waiting.reason or "") if waiting and not failed else "",
         ),
-        Entry(text=" ".join(map(_gate, failed)), tone=tone),
+        Entry(text=_together(failed, of=gates), tone=tone),
     )
+
+
+def _together(failed: Sequence[Record], *, of: Sequence[Record]) -> str:
+    return "all" if len(failed) == len(of) > 1 else " ".join(map(_gate, failed))
 
 
 def _wanting(records: Sequence[Record]) -> list[str]:

@@ -41,8 +41,16 @@ def run_gates(cell: Cell) -> Iterator[Begin | Measurement]:
         return
     import torch
 
+    from assay.models import examination
+
     torch.set_num_threads(1)  # models are small: a second thread would only wait
     candidates = select(_entries(cell), cell.plugin_folders).candidates
+    try:
+        examination.gates_in_order(tuple(cell.plugin_folders))
+    except BadInput as error:
+        for candidate in candidates:
+            yield _measurement(candidate, cell, "load", status="failed", reason=str(error))
+        return
     if len(candidates) == 1:
         yield from _alone(candidates[0], cell)
     else:
@@ -81,10 +89,6 @@ def _alone(candidate: Candidate, cell: Cell) -> Iterator[Begin | Measurement]:
 def _together(candidates: Sequence[Candidate], cell: Cell) -> Iterator[Begin | Measurement]:
     """Many models of ours, in as many processes as there are cores."""
     import torch._dynamo  # noqa: F401  an optimizer imports it; here once, for all processes
-
-    from assay.models import examination
-
-    examination.gates_in_order(tuple(cell.plugin_folders))
 
     def examined(candidate: Candidate) -> Any:
         found = [item for item in _alone(candidate, cell) if isinstance(item, Measurement)]

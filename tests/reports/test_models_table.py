@@ -74,6 +74,7 @@ def test_one_reason_of_several_gates_is_told_once(tmp_path):
         tmp_path, said("GPT2_A", "logits", None, **lost), said("GPT2_A", "step", None, **lost)
     )
     assert list(failures(records)) == ["logits, step:", "    GPT2_A: cannot be built"]
+    assert [row[-2:] for row in rows(records)] == [["0/2", "all"]]
 
 
 def test_a_hang_leaves_gates_that_were_not_run(tmp_path):
