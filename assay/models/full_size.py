@@ -10,6 +10,7 @@ from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
 from assay.models.subject import Subject
+from assay.models.variants import model_class
 
 DTYPE = torch.bfloat16
 
@@ -27,7 +28,7 @@ def full_size(subject: Subject, options: Mapping[str, Any]) -> FullSize:
     """Of the class of a subject, with its options at that size."""
     config = type(subject.config)(**options)
     try:
-        kind = type(subject.make(0))
+        kind = model_class(subject.variant) if subject.variant else type(subject.make(0))
         with _without_memory():
             model = kind(config)
         parameters = int(model.get_num_params())
