@@ -79,7 +79,9 @@ def _is_model(kind: type) -> bool:
 def _subject(path: Path, name: str, kind: type) -> Subject:
     first = _first_parameter(path, kind)
     config = tiny.config(latent=_LATENT[first])
-    return Subject(name=name, build=lambda: kind(**{first: config}), config=config, source=path)
+    return Subject(
+        name=name, build=lambda given: kind(**{first: given}), config=config, source=path
+    )
 
 
 def _first_parameter(path: Path, kind: type) -> str:

@@ -5,7 +5,7 @@ them back; the mode is set by whoever calls it.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ from assay.models.short_training import Training
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """`build` makes a new model each time. `fast` asks gates for fewer positions."""
+    """`build` makes a new model of a configuration. `fast` asks gates for fewer positions."""
 
     name: str
-    build: Callable[[], nn.Module]
+    build: Callable[[Config], nn.Module]
     config: Config
     variant: Any = None  # of the family; None for a class of the user's
     source: Path | None = None  # the user's file
@@ -37,12 +37,13 @@ class Subject:
         """The longest sequence it takes."""
         return self.config.block_size
 
-    def make(self, seed: int) -> nn.Module:
-        """A fresh model on the CPU, in train mode; the random state is left as it was."""
+    def make(self, seed: int, **changes: Any) -> nn.Module:
+        """A fresh model on the CPU, in train mode, of the configuration with these changes; the
+        random state is left as it was."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             try:
-                model = self.build()
+                model = self.build(replace(self.config, **changes))
             except Exception as error:
                 raise BrokenContract(
                     f"cannot be built with {type(self.config).__name__}: "
@@ -116,6 +117,4 @@ def of_variant(
     variant = variants.parse(variant) if isinstance(variant, str) else variant
     config = tiny.config(latent=variant.latent, options=options)
     made = variants.model_class(variant)
-    return Subject(
-        name=name or variant.name, build=lambda: made(config), config=config, variant=variant
-    )
+    return Subject(name=name or variant.name, build=made, config=config, variant=variant)

@@ -12,7 +12,7 @@ from assay.models.subject import Subject
 
 def subject(kind, name="GPT2_Tested"):
     config = tiny.config(latent=False)
-    return Subject(name=name, build=lambda: kind(config), config=config)
+    return Subject(name=name, build=kind, config=config)
 
 
 @pytest.mark.parametrize("name", gate_models.BROKEN)

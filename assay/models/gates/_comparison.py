@@ -19,6 +19,7 @@ class Comparison:
     moved: float
     allowed: float
     words: str
+    about: str = ""  # of a gate that looks at several things, which of them
 
     @property
     def holds(self) -> bool:
@@ -37,13 +38,19 @@ def difference(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 def verdict(comparisons: Iterable[Comparison], *, held: str, unit: str = UNIT) -> Finding:
-    """The first comparison that goes furthest beyond its bound, or the largest one within it."""
+    """Of each thing looked at the comparison that goes furthest beyond its bound; or, of all, the
+    largest one within it."""
     seen = list(comparisons)
     broken = [one for one in seen if not one.holds]
     if broken:
-        worst = max(broken, key=lambda one: one.moved)
+        worst: dict[str, Comparison] = {}
+        for one in broken:
+            before = worst.setdefault(one.about, one)
+            worst[one.about] = max(before, one, key=lambda each: each.moved)
         rest = f" ({len(broken)} of {len(seen)} comparisons)" if len(seen) > 1 else ""
-        return failed(f"{worst.words}{rest}", value=worst.moved, unit=unit)
+        words = "; ".join(one.words for one in worst.values())
+        largest = max(one.moved for one in worst.values())
+        return failed(f"{words}{rest}", value=largest, unit=unit)
     return passed(held, value=max((one.moved for one in seen), default=0.0), unit=unit)
 
 

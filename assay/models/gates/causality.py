@@ -97,7 +97,9 @@ def _one_sequence(subject: Subject, awake: Awake, name: str) -> Iterator[Compari
     yield _before(last, _logits(awake, rows[last : last + 1]), base, awake.same, f"alone, {when}")
     length = 6 if name == "train" else 1
     apart = difference(_logits(awake, rows[:1, :length]), base[:, :length])
-    words = f"the first {length} logits move by {apart:.2g} when tokens follow, {when}"
+    words = (
+        f"logits of the first {length} positions move by {apart:.2g} when later ones follow, {when}"
+    )
     yield Comparison(moved=apart, allowed=awake.other, words=words)
 
 
@@ -128,7 +130,7 @@ def _other(
 ) -> Comparison:
     apart = difference(new[number], base[number])
     told = f"logits of sequence {number} move by {apart:.2g} when the other one changes, {words}"
-    return Comparison(moved=apart, allowed=allowed, words=told)
+    return Comparison(moved=apart, allowed=allowed, words=told, about="batch")
 
 
 def _logits(awake: Awake, idx: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
