@@ -9,6 +9,7 @@ that a cache would not give back, so a codec cannot be left out of the graph.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,8 @@ class Layout:
         return sum(stream.bytes_per_token for stream in self.streams(spec))
 
 
-def load(name: str, folders: Sequence[Path] = ()) -> Layout:
+@cache
+def load(name: str, folders: tuple[Path, ...] = ()) -> Layout:
     """The layout called `name`; imports its framework."""
     plugin = plugins.find(KIND, name, folders)
     module = plugins.load(plugin)

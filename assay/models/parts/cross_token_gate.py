@@ -81,7 +81,7 @@ def statistic(weights: torch.Tensor, mode: str, k: int) -> torch.Tensor:
     if mode == "max":
         return weights.amax(dim=-1, keepdim=True)
     if mode == "topk":
-        return weights.topk(min(k, total), dim=-1).values.sum(dim=-1, keepdim=True)
+        return weights.topk(min(k, total), dim=-1, sorted=False).values.sum(dim=-1, keepdim=True)
     count = keys_seen(new, total, weights.device).to(weights.dtype)
     if mode == "rms":
         return (weights.square().sum(dim=-1, keepdim=True) / count).sqrt()

@@ -53,11 +53,12 @@ class AttentionGate(Coupling):
         if self.squeeze is None:
             return {}
         wide = torch.promote_types(hidden.dtype, torch.float32)
-        sums = self.squeeze(hidden).to(wide).cumsum(dim=1)
+        # Tokens last, so that a row lies together: sums are several times as fast.
+        sums = self.squeeze(hidden).transpose(1, 2).to(wide).contiguous().cumsum(dim=-1)
         seen = torch.arange(1, hidden.shape[1] + 1, device=hidden.device, dtype=wide)
         if past is not None:
-            sums = sums + past.states[_SUM][:, None]
+            sums = sums + past.states[_SUM][..., None]
             seen = seen + past.start
-            past.replace_state(_SUM, sums[:, -1])
-        gates = self.gate((sums / seen[:, None]).to(hidden.dtype)).sigmoid()
-        return {"head_gate": gates.transpose(1, 2)[..., None]}
+            past.replace_state(_SUM, sums[..., -1])
+        gates = self.gate.weight @ (sums / seen).to(hidden.dtype) + self.gate.bias[:, None]
+        return {"head_gate": gates.sigmoid()[..., None]}

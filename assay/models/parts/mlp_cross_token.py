@@ -56,7 +56,8 @@ def sparse(weights: torch.Tensor, mode: str, *, k: int, tau: float) -> torch.Ten
     if mode == "none":
         return weights
     if mode == "topk":  # by value, so that equal weights are all kept, in whatever order they lie
-        least = weights.topk(min(k, weights.shape[-1]), dim=-1).values[..., -1:]
+        largest = weights.topk(min(k, weights.shape[-1]), dim=-1, sorted=False).values
+        least = largest.amin(dim=-1, keepdim=True)
     else:
         count = keys_seen(*weights.shape[-2:], weights.device).to(weights.dtype)
         least = tau * (weights.square().sum(dim=-1, keepdim=True) / count).sqrt()
