@@ -8,7 +8,12 @@ import pytest
 
 from assay.studies import side_by_side
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+    # Other tests may have imported JAX into this process; a cell's process has not.
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"),
+]
 
 
 @pytest.fixture(autouse=True)
