@@ -72,8 +72,8 @@ def _refuse_others(models: str, others: Mapping[str, Any]) -> None:
 
     if given := [name for name, value in others.items() if value]:
         raise BadInput(
-            f"--models {models} examines models, on the CPU; {', '.join(given)} is about "
-            "implementations of attention: leave one of the two out"
+            f"--models {models} examines models, tiny and on the CPU, and takes no "
+            f"{', '.join(given)}: that is for implementations of attention; leave one of them out"
         )
 
 

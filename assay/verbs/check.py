@@ -70,6 +70,7 @@ def check(
             "--probe": probe,
             "--device": device,
             "--dtype": dtype,
+            "--seed": seed is not None,
             "--config": config,
             "--quick": quick,
         }

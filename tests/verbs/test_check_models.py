@@ -50,6 +50,7 @@ def test_bad_input_exits_2_with_what_is_wanted(tmp_path, models, wanted):
         ["eager", "--models", "B"],
         ["--models", "B", "--impl", "eager"],
         ["--models", "B", "--device", "cuda"],
+        ["--models", "B", "--seed", "0"],
         ["--models", "B", "--fast"],
     ],
 )
