@@ -61,7 +61,7 @@ def check(
 ) -> None:
     if models is not None or fast:
         others = {
-            "a name": names,
+            "names": names,
             "--impl": impl,
             "--framework": framework,
             "--cases": cases,
