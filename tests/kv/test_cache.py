@@ -60,9 +60,7 @@ def test_a_pass_that_ends_in_an_error_leaves_nothing():
 
 
 def test_another_dtype_is_refused():
-    with pytest.raises(
-        BadInput, match=r"in torch\.float32, the layer gives torch\.float64"
-    ):
+    with pytest.raises(BadInput, match=r"in torch\.float32, the layer gives torch\.float64"):
         empty().layers[0].append({"k": torch.zeros(2, 2, 1, 4, dtype=torch.float64)})
 
 

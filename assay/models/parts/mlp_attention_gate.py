@@ -60,5 +60,5 @@ class AttentionGate(Coupling):
             sums = sums + past.states[_SUM][..., None]
             seen = seen + past.start
             past.replace_state(_SUM, sums[..., -1])
-        gates = self.gate.weight @ (sums / seen).to(hidden.dtype) + self.gate.bias[:, None]
-        return {"head_gate": gates.sigmoid()[..., None]}
+        gates = self.gate((sums / seen).transpose(1, 2).to(hidden.dtype)).sigmoid()
+        return {"head_gate": gates.transpose(1, 2)[..., None]}
