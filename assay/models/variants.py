@@ -194,8 +194,11 @@ def _refuse_alone(
     tag = part.literals["TAG"]
     for slot in part.literals["NEEDS"]:
         if slot not in chosen:
-            able = ", ".join(t for t, p in known.items() if p.literals["SLOT"] == slot)
-            raise BadInput(f"{told!r}: {tag} needs a part of the slot {slot}; add one of {able}")
+            able = [t for t, p in known.items() if p.literals["SLOT"] == slot]
+            raise BadInput(
+                f"{told!r}: {tag} needs a part of the slot {slot}; add one of {', '.join(able)}, "
+                f"as in {BASE}_{able[0]}_{tag}"
+            )
     for slot, reason in part.literals["EXCLUDES"].items():
         if slot in chosen:
             other = chosen[slot].literals["TAG"]
