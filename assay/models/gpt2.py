@@ -4,7 +4,7 @@ B batch, T new tokens, E width, V vocabulary.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,21 +13,19 @@ from torch.nn import functional as F
 from assay.errors import BadInput
 from assay.kv import cache as kv_cache
 from assay.kv.cache import Cache
+from assay.models.composition import BASE, Variant, parse
 from assay.models.gpt2_block import Block
 from assay.models.gpt2_config import Config, GPTConfig, RA_MLA_Config
 from assay.models.gpt2_coupling import Context, Coupling
 from assay.models.gpt2_linear import embedding
 
-if TYPE_CHECKING:
-    from assay.models.variants import Variant
-
 IGNORED = -1  # a target that is not counted
 
 
 class Decoder(nn.Module):
-    """What every variant is; `variant` is set on the class by variants.model_class."""
+    """What every variant is; `variant` is set on the class by `class_of`."""
 
-    variant: "Variant"
+    variant: Variant
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -106,12 +104,10 @@ class Decoder(nn.Module):
     def baseline(self) -> "Decoder":
         """The model that this one equals when it is neutral: the parts without gates. It computes
         attention weights in memory where this one does, so that both round alike."""
-        from assay.models.variants import model_class
-
         variant, config = self.variant.ungated(), self.config
         if variant.parts.get("reciprocal") != self.variant.parts.get("reciprocal"):
             config = replace(config, ra_layers="none")
-        made = model_class(variant)(config)
+        made = class_of(variant)(config)
         for own, other in zip(self.h, made.h, strict=True):
             other.attn.plain.explicit = own.attn.plain.explicit or own.attn.gating is not None
         return made
@@ -145,18 +141,32 @@ class Decoder(nn.Module):
             )
 
 
-class GPT2(Decoder):
-    """A variant with whole keys and values; without parts, GPT-2 itself."""
+class DenseDecoder(Decoder):
+    """A variant with whole keys and values."""
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__(_checked(config, GPTConfig, type(self)))
 
 
-class LatentGPT2(Decoder):
+class LatentDecoder(Decoder):
     """A variant whose keys and values come out of a latent."""
 
     def __init__(self, cfg: RA_MLA_Config) -> None:
         super().__init__(_checked(cfg, RA_MLA_Config, type(self)))
+
+
+_CLASSES: dict[tuple[str, ...], type[Decoder]] = {}
+
+
+def class_of(variant: Variant) -> type[Decoder]:
+    """The class of a variant, named for it; the same one each time."""
+    key = (variant.name, *(str(part.path) for part in variant.parts.values()))
+    if key not in _CLASSES:
+        base = LatentDecoder if variant.latent else DenseDecoder
+        told = f"{variant.name}: {base.__doc__}"
+        made = {"variant": variant, "__module__": __name__, "__doc__": told}
+        _CLASSES[key] = type(variant.name, (base,), made)
+    return _CLASSES[key]
 
 
 def _checked(config: Any, wanted: type, model: type) -> Any:
@@ -168,3 +178,13 @@ def _checked(config: Any, wanted: type, model: type) -> Any:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def __getattr__(name: str) -> Any:
+    """`from assay.models.gpt2 import GPT2` gives the class, as of any variant by its name."""
+    if not name.startswith(BASE):
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    try:
+        return class_of(parse(name))
+    except BadInput as error:
+        raise AttributeError(str(error)) from error

@@ -5,7 +5,7 @@ project, encode, (append,) decode, attend.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -14,21 +14,19 @@ from assay.kv import contract
 from assay.kv.cache import LayerCache
 from assay.kv.contract import Layout, Stream
 from assay.kv.layouts.mla_latent import NAMES
+from assay.models.composition import Variant
 from assay.models.gpt2_config import Config
 from assay.models.gpt2_core import PlainCore
 from assay.models.gpt2_coupling import Exports
 from assay.models.gpt2_linear import linear
 from assay.models.gpt2_sources import DenseSource
 
-if TYPE_CHECKING:
-    from assay.models.variants import Variant
-
 
 class Attention(nn.Module):
     """x [B, T, E] -> [B, T, E], and what the MLP of the block may read."""
 
     def __init__(
-        self, config: Config, variant: "Variant", layer: int, *, wants_weights: bool
+        self, config: Config, variant: Variant, layer: int, *, wants_weights: bool
     ) -> None:
         super().__init__()
         self.reciprocal = variant.build("reciprocal", config, layer)
@@ -101,7 +99,7 @@ class Coding(NamedTuple):
 
 
 def _latent_source(
-    config: Any, variant: "Variant", layer: int, reads: Mapping[str, int]
+    config: Any, variant: Variant, layer: int, reads: Mapping[str, int]
 ) -> tuple[nn.Module, nn.ModuleList]:
     made_of = variant.build("latents", config, layer)
     count = len(made_of) if made_of else 1

@@ -1,25 +1,21 @@
 """A block: attention, then the MLP, both before a LayerNorm and added to the stream."""
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 
 from assay.kv.cache import LayerCache
 from assay.kv.contract import State, Stream
+from assay.models.composition import Variant
 from assay.models.gpt2_attention import Attention
 from assay.models.gpt2_config import Config
 from assay.models.gpt2_coupling import Context, Coupling
 from assay.models.gpt2_mlp import DenseMLP
 
-if TYPE_CHECKING:
-    from assay.models.variants import Variant
-
 COUPLINGS = ("mlp_gate", "mlp_cross", "mlp_latent")
 
 
 class Block(nn.Module):
-    def __init__(self, config: Config, variant: "Variant", layer: int) -> None:
+    def __init__(self, config: Config, variant: Variant, layer: int) -> None:
         super().__init__()
         self.mlp = variant.build("mlp", config, layer) or DenseMLP(config)
         latent_width = getattr(config, "d_latent", config.n_embd)

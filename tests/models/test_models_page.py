@@ -9,6 +9,7 @@ pytest.importorskip("torch")
 import torch
 
 from assay.models import variants
+from assay.models.gpt2_config import GPTConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 HEADING = "| name | parts | parameters | bytes per token | of GPT2's |\n|---|---|---|---|---|\n"
@@ -17,7 +18,7 @@ HEADING = "| name | parts | parameters | bytes per token | of GPT2's |\n|---|---
 def row(variant: variants.Variant) -> str:
     with torch.device("meta"):
         model = variants.model_class(variant)(variants.config_class(variant)())
-        base = variants.model_class("GPT2")(variants.GPTConfig())
+        base = variants.model_class("GPT2")(GPTConfig())
     half = torch.float16
     per_token = model.cache_bytes(1, 2, half) - model.cache_bytes(1, 1, half)
     share = per_token / base.cache_bytes(1, 1, half)
