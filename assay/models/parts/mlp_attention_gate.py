@@ -54,7 +54,9 @@ class AttentionGate(Coupling):
             return {}
         wide = torch.promote_types(hidden.dtype, torch.float32)
         # Tokens last, so that a row lies together: sums are several times as fast.
-        sums = self.squeeze(hidden).transpose(1, 2).to(wide).contiguous().cumsum(dim=-1)
+        sums = self.squeeze(hidden).transpose(1, 2).to(wide)
+        if hidden.shape[1] > 1:
+            sums = sums.contiguous().cumsum(dim=-1)
         seen = torch.arange(1, hidden.shape[1] + 1, device=hidden.device, dtype=wide)
         if past is not None:
             sums = sums + past.states[_SUM][..., None]
