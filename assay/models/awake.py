@@ -19,7 +19,7 @@ from assay.models.model_calls import call
 
 # Relative to the largest logit: what the same computation may differ by when other tokens of its
 # batch change, and when it is done in other shapes. By the least precise dtype on the way.
-_SAME = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+_SAME = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1e-2}
 _OTHER = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 _SPREADS = (1.2, 0.3)  # of the noise; the second where a model overflows with the first
 _GATE_OPENED = 0.5
@@ -92,6 +92,11 @@ def rouse(model: nn.Module, *, seed: int, spread: float = _SPREADS[0]) -> tuple[
     return tuple(signed)
 
 
+def in_dtype(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The model with its real numbers in a dtype; torch's own way would make complex ones real."""
+    return model._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+
+
 @contextmanager
 def turned(awake: Awake) -> Iterator[None]:
     """Within it, gates and biases have the other sign."""
@@ -123,16 +128,16 @@ def _widen(
     Kernels of torch misread masks of another dtype than their inputs rather than refuse them.
     Returns the dtype, the least precise one that it computes in, and whether logits are finite.
     """
-    right = call(model.float(), idx).logits
+    right = call(in_dtype(model, torch.float32), idx).logits
     narrowing = _Narrowing(widest)
     try:
         with narrowing:
-            logits = call(model.to(widest), idx).logits
+            logits = call(in_dtype(model, widest), idx).logits
         if (logits - right).abs().max() <= _ALIKE * right.abs().max():
             return widest, narrowing.lowest, bool(logits.isfinite().all())
     except Exception:  # whatever it is: float32 has run
         pass
-    model.float()
+    in_dtype(model, torch.float32)
     return torch.float32, torch.float32, bool(right.isfinite().all())
 
 

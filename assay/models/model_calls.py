@@ -3,6 +3,7 @@
 An answer of another form is a BrokenContract. B sequences, T tokens, V words.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
 from types import ModuleType
@@ -15,7 +16,9 @@ from torch.nn import functional as F
 from assay.models.finding import BrokenContract
 
 # What a search for the tensors of a cache does not go into.
-_NO_CONTENT = (nn.Module, nn.Parameter, ModuleType, str, bytes, type)
+_NO_CONTENT = (nn.Parameter, ModuleType, str, bytes, type)
+# How far a loss may be off, by dtype.
+_LOSS = {torch.float64: 1e-9, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 
 
 class Answer(NamedTuple):
@@ -31,6 +34,8 @@ def call(
 ) -> Answer:
     """Run a model on tokens [B, T]; `cache=` hands over a cache and wants one back."""
     told = () if targets is None else (targets.contiguous(),)
+    if cache and _wants_word(type(model)):
+        cache["use_cache"] = True
     given = model(idx.contiguous(), *told, **cache)
     wanted = 3 if cache else 2
     if not isinstance(given, tuple | list) or len(given) != wanted:
@@ -45,7 +50,8 @@ def call(
             f"logits are {shape} for tokens {list(idx.shape)} {asked} targets; "
             "wanted them for every position"
         )
-    if targets is not None and not cache and not isinstance(loss, torch.Tensor):
+    unsaid = loss is None and cache  # a loop that samples wants none
+    if targets is not None and not unsaid and not isinstance(loss, torch.Tensor):
         raise BrokenContract(f"the loss is {loss!r} where targets are given; wanted a tensor")
     return Answer(logits, loss, given[2] if cache else None)
 
@@ -57,34 +63,51 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, **how: Any) -> to
 
 def loss_tolerance(computed: torch.Tensor) -> float:
     """How far, relatively, a loss of this dtype, or of logits of it, may be off."""
-    return 1e-9 if computed.dtype == torch.float64 else 1e-5
+    return _LOSS.get(computed.dtype, 1e-5)
 
 
-def takes_cache(model: nn.Module) -> bool:
-    """Whether forward has a parameter `cache`."""
+def takes_cache(model: nn.Module) -> bool | None:
+    """Whether forward has a parameter `cache`; None where it takes whatever it is given."""
     parameters = inspect.signature(model.forward).parameters.values()
-    return any(p.name == "cache" or p.kind is p.VAR_KEYWORD for p in parameters)
+    if any(p.name == "cache" for p in parameters):
+        return True
+    return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else False
+
+
+@functools.cache
+def _wants_word(kind: type) -> bool:
+    """Whether a forward gives its cache back only when it is told to."""
+    return "use_cache" in inspect.signature(kind.forward).parameters
 
 
 def beginnings(model: nn.Module, layers: int) -> list[Callable[[int], Any]]:
-    """How an empty cache can be made for a batch: the model's own way, or three usual ones."""
+    """How an empty cache can be made for a batch: the model's own way, or some usual ones."""
     if hasattr(model, "new_cache"):
         return [model.new_cache]
-    return [lambda batch: [], lambda batch: {}, lambda batch: [None] * layers]
+    return [
+        lambda batch: [],
+        lambda batch: {},
+        lambda batch: [None] * layers,
+        lambda batch: [(None, None)] * layers,
+        lambda batch: [{} for _ in range(layers)],
+    ]
 
 
 def first_that_works(model: nn.Module, layers: int, idx: torch.Tensor) -> int:
     """Which of `beginnings` a model can decode from."""
-    refusals = []
+    refusals: dict[str, list[str]] = {}
     for number, begin in enumerate(beginnings(model, layers)):
         try:
             decode_twice(model, begin(len(idx)), idx)
             return number
         except Exception as error:
-            refusals.append(f"from {begin(1)}: {type(error).__name__}: {error}")
+            what = f"{type(error).__name__}: {error}"
+            what = str(error) if isinstance(error, BrokenContract) else what
+            refusals.setdefault(what, []).append(str(begin(1)))
+    told = "; ".join(f"from {' or '.join(starts)}: {what}" for what, starts in refusals.items())
     raise BrokenContract(
-        "forward takes a cache and works with no empty one; "
-        f"give the model new_cache(batch). {'; '.join(refusals)}"
+        f"forward takes a cache and works with no empty one: {told}. Mend that, or give the model "
+        "new_cache(batch) if its empty cache is another"
     )
 
 
@@ -112,7 +135,7 @@ def reachable(cache: Any) -> dict[str, torch.Tensor]:
     seen: set[int] = set()
 
     def visit(thing: Any, path: str) -> None:
-        if id(thing) in seen or isinstance(thing, _NO_CONTENT):
+        if id(thing) in seen or isinstance(thing, _NO_CONTENT) or _is_model(thing):
             return
         seen.add(id(thing))
         if isinstance(thing, torch.Tensor):
@@ -123,6 +146,11 @@ def reachable(cache: Any) -> dict[str, torch.Tensor]:
 
     visit(cache, "")
     return found
+
+
+def _is_model(thing: Any) -> bool:
+    """A module with weights; one without may be where keys and values are kept."""
+    return isinstance(thing, nn.Module) and next(thing.parameters(), None) is not None
 
 
 def _members(thing: Any) -> list[tuple[Any, Any]]:

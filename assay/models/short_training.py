@@ -9,7 +9,7 @@ from torch import nn
 
 from assay.models.model_calls import call
 
-STEPS = 3
+STEPS, MOST_STEPS = 3, 12  # the latter where some weight goes without a gradient
 _RATE, _CLIP = 1e-2, 1.0
 
 
@@ -23,9 +23,14 @@ class Training:
         self.moved: dict[str, bool] = {}  # weights whose gradient was not zero: whether they moved
         self.reached: dict[str, torch.Tensor | None] = {}  # which elements; None: no gradient
         self.unfit: list[str] = []  # weights with a gradient or a value that is not finite
+        self.strays: list[torch.Tensor] = []  # ask for a gradient in each step, and are no weights
         self._batch = (vocabulary, length)
         optimizer = torch.optim.AdamW(self._asking().values(), lr=_RATE, fused=True)
         for number in range(STEPS):
+            self._step(optimizer, number)
+        for number in range(STEPS, MOST_STEPS):  # an expert may wait for its token
+            if all(reached is not None and reached.any() for reached in self.reached.values()):
+                break
             self._step(optimizer, number)
         self.unfit += [
             name for name, p in self._asking().items() if not p.detach().isfinite().all()
@@ -38,6 +43,10 @@ class Training:
         optimizer.zero_grad(set_to_none=True)
         idx, targets = batch(*self._batch, seed=number)
         loss = call(self.model, idx, targets).loss
+        if number < 2:
+            there = _strays(loss, self.model)
+            known = [one for one in there if any(one is other for other in self.strays)]
+            self.strays = known if number else there
         loss.backward()
         self.losses.append(float(loss.detach()))
         asking = self._asking()
@@ -59,6 +68,21 @@ class Training:
                 self.unfit.append(name)
             here = weight.grad != 0
             self.reached[name] = here if known is None else known | here
+
+
+def _strays(loss: torch.Tensor, model: nn.Module) -> list[torch.Tensor]:
+    """Tensors at the ends of a graph that are none of a model's weights."""
+    weights = {id(weight) for weight in model.parameters()}
+    waiting, seen, found = [loss.grad_fn], set(), []
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable") and id(node.variable) not in weights:
+            found.append(node.variable)
+        waiting += [before for before, _ in node.next_functions]
+    return found
 
 
 def batch(vocabulary: int, length: int, *, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -4,7 +4,8 @@ Gates of one subject share models to save time. Whoever changes the weights of a
 them back; the mode is set by whoever calls it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import Any
 import torch
 from torch import nn
 
+from assay import plugins
 from assay.models import model_calls, tiny
-from assay.models.awake import Awake, awaken
+from assay.models.awake import Awake, awaken, in_dtype
 from assay.models.construction import Made, watched
 from assay.models.finding import BrokenContract
 from assay.models.gpt2_config import Config
 from assay.models.short_training import Training
+
+_ROOM = 4  # tokens in which two are not too many to be set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +56,15 @@ class Subject:
         return model.train()
 
     def tokens(self, batch: int, length: int | None = None, *, seed: int = 0) -> torch.Tensor:
-        """Random tokens [batch, length], the same for the same arguments."""
+        """Random tokens [batch, length], the same for the same arguments. The first and the last
+        word are among them where there is room: models treat these as padding or an end."""
         generator = torch.Generator().manual_seed(7919 * seed + batch)
         shape = (batch, self.length if length is None else length)
-        return torch.randint(self.config.vocab_size, shape, generator=generator)
+        tokens = torch.randint(self.config.vocab_size, shape, generator=generator)
+        if tokens.numel() >= _ROOM:
+            places = torch.randperm(tokens.numel(), generator=generator)[:2]
+            tokens.view(-1)[places] = torch.tensor([0, self.config.vocab_size - 1])
+        return tokens
 
     @cached_property
     def awake(self) -> Awake:
@@ -69,7 +78,7 @@ class Subject:
 
     def spare(self) -> nn.Module:
         """A model in float32 whose weights nobody relies on; of a user's class a new one."""
-        return (self.make(4) if self.variant is None else self.made.model).float()
+        return in_dtype(self.make(4) if self.variant is None else self.made.model, torch.float32)
 
     @cached_property
     def training(self) -> Training:
@@ -77,9 +86,45 @@ class Subject:
         return Training(self.make(3), vocabulary=self.config.vocab_size, length=self.length)
 
     @property
+    def foreign(self) -> bool:
+        """Whether code of the user's is in it."""
+        parts = self.variant.parts.values() if self.variant is not None else ()
+        ours = all(part.path.is_relative_to(plugins.PACKAGE) for part in parts)
+        return self.variant is None or not ours
+
+    @cached_property
+    def large(self) -> "Subject | None":
+        """Of a foreign one the same of another size: what counts layers, heads or tokens may be
+        right in a tiny model alone."""
+        return replace(self, config=tiny.larger(self.config)) if self.foreign else None
+
+    @property
+    def size(self) -> str:
+        """In words."""
+        layers, heads = self.config.n_layer, self.config.n_head
+        return f"with {layers} layers, {heads} heads and a block of {self.length}"
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Within it, what raises says at which size it did."""
+        try:
+            yield
+        except Exception as error:
+            what = (
+                error if isinstance(error, BrokenContract) else f"{type(error).__name__}: {error}"
+            )
+            raise BrokenContract(f"{self.size}: {what}") from error.__cause__ or error
+
+    @cached_property
     def decodes(self) -> bool:
-        """Whether forward takes a cache."""
-        return model_calls.takes_cache(self.awake.model)
+        """Whether forward takes a cache; one that takes whatever it is given is tried."""
+        says = model_calls.takes_cache(self.awake.model)
+        if says is not None:
+            return says
+        try:
+            return self._beginning >= 0
+        except BrokenContract:
+            return False
 
     @cached_property
     def decoding(self) -> Awake:

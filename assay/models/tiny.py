@@ -4,12 +4,13 @@ What tells two steps apart is kept: widths shrink in proportion, modes and share
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from assay.models.gpt2_config import Config, GPTConfig, RA_MLA_Config
 
 LAYERS, HEADS, WIDTH = 4, 2, 16
+_MORE_LAYERS, _MORE_HEADS, _LONGER = 8, 4, 272  # beyond 256, where things are often cut
 MLP_WIDTH = 32
 # Options of parts at this size; each default of the 124M model stands for its entry here.
 OPTIONS: dict[str, int] = {
@@ -36,6 +37,16 @@ def config(*, latent: bool, options: Mapping[str, Any] | None = None) -> Config:
         return RA_MLA_Config(**_SHAPE, **shape, **given)
     given.pop("d_latent")
     return GPTConfig(**_SHAPE, n_layer=LAYERS, n_head=HEADS, n_embd=WIDTH, **given)
+
+
+def larger(config: Config) -> Config:
+    """More layers, more heads of the same width, and longer sequences."""
+    width = _MORE_HEADS * config.head_dim
+    if isinstance(config, RA_MLA_Config):
+        shape = {"n_layers": _MORE_LAYERS, "n_heads": _MORE_HEADS, "d_model": width}
+    else:
+        shape = {"n_layer": _MORE_LAYERS, "n_head": _MORE_HEADS, "n_embd": width}
+    return replace(config, block_size=_LONGER, **shape)
 
 
 def scaled(options: Mapping[str, Any]) -> dict[str, Any]:

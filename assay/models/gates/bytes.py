@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from assay.models.awake import in_dtype
 from assay.models.finding import Finding, failed, passed, unsupported
 from assay.models.gates._comparison import mode
 from assay.models.model_calls import call, reachable, stored, tells
@@ -41,7 +42,7 @@ def examine(subject: Subject) -> Finding:
     each = model.cache_bytes(1, subject.length) / subject.length
     words = "as claimed in float32"
     try:
-        fault = _fault(subject, model.to(torch.bfloat16))
+        fault = _fault(subject, in_dtype(model, torch.bfloat16))
     except Exception as error:
         words += f"; not counted in bfloat16, for it does not run: {type(error).__name__}: {error}"
     else:

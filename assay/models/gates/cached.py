@@ -28,6 +28,9 @@ def examine(subject: Subject) -> Finding:
         return unsupported("forward has no parameter cache, so it cannot decode")
     with mode(subject.decoding.model, "eval"):
         seen = list(_compare(subject))
+    if subject.large is not None and all(one.holds for one in seen):
+        with subject.large.told(), mode(subject.large.decoding.model, "eval"):
+            seen += _compare_far(subject.large)
     return verdict(seen, held=f"decoding up to {subject.length} tokens equals the full pass")
 
 
@@ -48,10 +51,21 @@ def _compare(subject: Subject) -> Iterator[Comparison]:
         yield from alone.advance(chunk)
 
 
+def _compare_far(large: Subject) -> Iterator[Comparison]:
+    """The larger model, from the full length back: what is left out of a cache is missing there."""
+    idx = large.tokens(1, seed=8)
+    decoding = _Decoding(large, idx, call(large.decoding.model, idx).logits, size=large.size)
+    for chunk in (large.length - 80, 1, 1, 70, *[1] * 8):
+        yield from decoding.advance(chunk)
+
+
 class _Decoding:
     """One decoding of sequences [B, T] whose full pass is known."""
 
-    def __init__(self, subject: Subject, idx: torch.Tensor, full: torch.Tensor) -> None:
+    def __init__(
+        self, subject: Subject, idx: torch.Tensor, full: torch.Tensor, *, size: str = ""
+    ) -> None:
+        self.size = f", {size}" if size else ""
         self.awake = subject.decoding
         self.idx = idx
         self.full = full
@@ -86,8 +100,8 @@ class _Decoding:
 
     def _way(self) -> str:
         if set(self.chunks) == {1}:
-            return "token by token"
-        return f"in chunks of {', '.join(map(str, self.chunks))}"
+            return f"token by token{self.size}"
+        return f"in chunks of {', '.join(map(str, self.chunks))}{self.size}"
 
     def _loss(self, loss: torch.Tensor, targets: torch.Tensor, new: slice) -> Comparison:
         right = float(cross_entropy(self.full[:, new], targets))
@@ -106,7 +120,8 @@ class _Decoding:
             if axis is None:
                 continue
             kept = now[path].narrow(axis, 0, self.held)
-            if not torch.equal(kept, old):
+            newest_first = now[path].narrow(axis, count, self.held)
+            if not torch.equal(kept, old) and not torch.equal(newest_first, old):
                 apart = difference(kept, old)
                 yield Comparison(
                     moved=apart,

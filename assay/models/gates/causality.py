@@ -22,43 +22,53 @@ DEBUG = (
     "norm or softmax over time or batch, and branches on self.training."
 )
 MODES = ("train", "eval")
+_BLIND = 1e-4  # of the largest logit: what moves by less has not been read, whatever the dtype
+_SHORT = {"train": (6,), "eval": (6, 1)}  # tokens of shorter calls
+_FAR = (0.55, 0.97)  # of the longest sequence: where tokens of the larger model change
 
 
 def examine(subject: Subject) -> Finding:
-    """All cuts at once in one wide batch, then pairs of calls with one and two sequences."""
+    """All cuts at once in one wide batch, then pairs of calls with one and two sequences; those
+    in train mode build graphs, as training does."""
     awake = subject.awake
+    rows = changed_rows(subject)
     seen: list[Comparison] = []
     for name in MODES:
         with mode(awake.model, name):
-            seen += _all_cuts(subject, awake, f"in {name} mode")
-            seen += _one_sequence(subject, awake, name)
+            crowded = _logits(awake, rows)
+            seen += _all_cuts(rows, crowded, awake, f"in {name} mode")
+        with mode(awake.model, name, graphs=name == "train"):
+            seen += _one_sequence(subject, awake, crowded[:1], name)
             seen += _two_sequences(subject, awake, f"in {name} mode")
     with mode(awake.model, "train"), turned(awake):
-        seen += _all_cuts(subject, awake, "in train mode")
+        seen += _all_cuts(rows, _logits(awake, rows), awake, "in train mode")
+    if subject.large is not None and all(one.holds for one in seen):
+        with subject.large.told():
+            seen += _far(subject.large)
     dtype = str(awake.dtype).removeprefix("torch.")
     return verdict(seen, held=f"nothing moves ahead of a change, in {dtype}, train and eval mode")
 
 
-def _all_cuts(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]:
+def _all_cuts(
+    rows: torch.Tensor, logits: torch.Tensor, awake: Awake, when: str
+) -> Iterator[Comparison]:
     """Row 0 as it is; for every t a row changed from t on, and a row changed only at t."""
-    rows = changed_rows(subject)
-    logits = call(awake.model, rows).logits.detach()
-    last = subject.length - 1
+    length = rows.shape[1]
     moved = (logits - logits[:1]).abs().amax(dim=-1) / logits[:1].abs().max()  # [rows, T]
     moved = torch.where(moved.isfinite(), moved, torch.inf)
     moved[~logits.isfinite().all(dim=-1)] = torch.inf
     ahead = rows == rows[:1]
     ahead = ahead.cumprod(dim=1).bool()  # positions before the first change of a row
     worst, place = (moved * ahead).nan_to_num(posinf=torch.inf).flatten().max(dim=0)
-    row, position = divmod(int(place), subject.length)
+    row, position = divmod(int(place), length)
     cut = int(ahead[row].sum())
     yield Comparison(
         moved=float(worst),
-        allowed=awake.other,
+        allowed=awake.same,
         words=f"logits at position {position} move by {float(worst):.2g} when tokens from {cut} "
         f"on change, {when}",
     )
-    yield _reaches(moved[1 + last :] > awake.other, when)
+    yield _reaches(moved[length:] > min(awake.other, _BLIND), when)
 
 
 def _reaches(moved: torch.Tensor, when: str) -> Comparison:
@@ -79,10 +89,9 @@ def _reaches(moved: torch.Tensor, when: str) -> Comparison:
 def changed_rows(subject: Subject) -> torch.Tensor:
     """[1 + 2 (T - 1), T]: the base, suffixes changed from 1, 2, ..., single changes at 1, 2, ..."""
     base = subject.tokens(1, seed=2)
-    length = base.shape[1]
-    other = (base + 1 + subject.tokens(1, seed=3) % (subject.config.vocab_size - 1)) % (
-        subject.config.vocab_size
-    )
+    length, words = base.shape[1], subject.config.vocab_size
+    other = subject.tokens(1, seed=3)
+    other = torch.where(other == base, (base + 1) % words, other)
     cuts = torch.arange(1, length)[:, None]
     places = torch.arange(length)[None]
     return torch.cat(
@@ -90,17 +99,34 @@ def changed_rows(subject: Subject) -> torch.Tensor:
     )
 
 
-def _one_sequence(subject: Subject, awake: Awake, name: str) -> Iterator[Comparison]:
-    """Alone in its batch: the last token changed, and the last ones left out."""
+def _one_sequence(
+    subject: Subject, awake: Awake, crowded: torch.Tensor, name: str
+) -> Iterator[Comparison]:
+    """Alone in its batch: the last token changed, the last ones left out, and as it is."""
     rows, last, when = changed_rows(subject), subject.length - 1, f"in {name} mode"
     base = _logits(awake, rows[:1])
     yield _before(last, _logits(awake, rows[last : last + 1]), base, awake.same, f"alone, {when}")
-    length = 6 if name == "train" else 1
-    apart = difference(_logits(awake, rows[:1, :length]), base[:, :length])
-    words = (
-        f"logits of the first {length} positions move by {apart:.2g} when later ones follow, {when}"
-    )
-    yield Comparison(moved=apart, allowed=awake.other, words=words)
+    for length in _SHORT[name]:
+        apart = difference(_logits(awake, rows[:1, :length]), base[:, :length])
+        which = "the first position" if length == 1 else f"the first {length} positions"
+        words = f"logits of {which} move by {apart:.2g} when later ones follow"
+        yield Comparison(moved=apart, allowed=awake.other, words=f"{words}, {when}")
+    apart = difference(crowded, base)
+    words = f"logits of a sequence move by {apart:.2g} when others are in its batch, {when}"
+    yield Comparison(moved=apart, allowed=awake.other, words=words, about="batch")
+
+
+def _far(large: Subject) -> Iterator[Comparison]:
+    """The larger model, changed from two places on."""
+    awake, base, other = large.awake, large.tokens(1, seed=2), large.tokens(1, seed=3)
+    cuts = [int(share * large.length) for share in _FAR]
+    rows = torch.cat([base, *(torch.cat([base[:, :cut], other[:, cut:]], 1) for cut in cuts)])
+    for name in MODES:
+        with mode(awake.model, name):
+            logits = _logits(awake, rows)
+        for row, cut in enumerate(cuts, start=1):
+            words = f"in {name} mode, {large.size}"
+            yield _before(cut, logits[row : row + 1], logits[:1], awake.same, words)
 
 
 def _two_sequences(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]:

@@ -4,6 +4,7 @@ Exchanging q and k renames two weights, so it is a null control: gains that were
 came from elsewhere. Catches a swap that is more than that, or that is undone on some path.
 """
 
+from assay.models.awake import in_dtype
 from assay.models.finding import Finding, unsupported
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
 from assay.models.model_calls import call
@@ -25,7 +26,7 @@ def examine(subject: Subject) -> Finding:
     twin = model.gauge_twin()
     if twin is None:
         return unsupported("no fixed reciprocal attention in it")
-    twin = twin.to(awake.dtype)
+    twin = in_dtype(twin, awake.dtype)
     idx, seen = subject.tokens(2, seed=14), []
     for name in ("train", "eval"):
         with mode(model, name), mode(twin, name):

@@ -7,11 +7,11 @@ are cut off: one published model trained 102 of its 121 million weights.
 from collections.abc import Iterator
 
 import torch
+from torch import nn
 
 from assay.models.finding import Finding, failed, passed
 from assay.models.gates._comparison import mode
 from assay.models.model_calls import call, cross_entropy
-from assay.models.short_training import STEPS
 from assay.models.subject import Subject
 
 ORDER = 5
@@ -29,11 +29,15 @@ def examine(subject: Subject) -> Finding:
     training = subject.training
     shapes = {name: p for name, p in training.model.named_parameters() if p.requires_grad}
     total = sum(weight.numel() for weight in shapes.values())
+    tables = {f"{n}.weight" for n, m in training.model.named_modules() if _is_table(m)}
+    words, positions = subject.config.vocab_size, subject.length
     dead = {name: None for name, reached in training.reached.items() if _nowhere(reached)}
     parts = {
         name: part
         for name, reached in training.reached.items()
-        if name not in dead and (part := _dead_part(reached)) is not None
+        if name not in dead
+        and (part := _dead_part(reached, (words, positions if name in tables else words)))
+        is not None
     }
     suspects = {**{n: p for n, p in dead.items() if training.reached[n] is not None}, **parts}
     for name in _cleared(subject, suspects):
@@ -42,14 +46,25 @@ def examine(subject: Subject) -> Finding:
     lost = sum(shapes[name].numel() for name in dead)
     lost += sum(int(part.sum()) for part in parts.values())
     told = [*dead, *(f"{name} ({_share(part)})" for name, part in parts.items())]
+    if training.strays:
+        shapes_of = ", ".join(str(list(stray.shape)) for stray in training.strays[:4])
+        return failed(
+            f"tensors that ask for a gradient are not among the model's parameters, so nothing "
+            f"trains or saves them: of shape {shapes_of}"
+        )
     if told:
+        steps = len(training.losses)
         names = ", ".join(told[:4]) + (f" and {len(told) - 4} more" if len(told) > 4 else "")
         return failed(
-            f"in {STEPS} steps no gradient reached {lost} of {total} weights: {names}",
+            f"in {steps} steps no gradient reached {lost} of {total} weights: {names}",
             value=lost / total,
             unit=UNIT,
         )
     return passed(f"a gradient reaches all {total} weights", value=0.0, unit=UNIT)
+
+
+def _is_table(module: nn.Module) -> bool:
+    return isinstance(module, nn.Embedding)
 
 
 def _nowhere(reached: torch.Tensor | None) -> bool:
@@ -60,13 +75,17 @@ def _share(part: torch.Tensor) -> str:
     return f"{int(part.sum())} of {part.numel()}"
 
 
-def _dead_part(reached: torch.Tensor) -> torch.Tensor | None:
-    """Where whole slices go without, if at least one in 16 along some axis does."""
+def _dead_part(reached: torch.Tensor, whole: tuple[int, ...]) -> torch.Tensor | None:
+    """Where whole slices go without, if at least one in 16 along some axis does.
+
+    A table that was made longer than it must be has rows for all words, or positions, reached.
+    """
     for axis in range(reached.ndim):
         others = [other for other in range(reached.ndim) if other != axis]
         slices = reached.any(dim=others) if others else reached
         unreached = int((~slices).sum())
-        if unreached and unreached * _LARGE_PART >= len(slices):
+        padded = len(slices) - unreached in whole
+        if unreached and not padded and unreached * _LARGE_PART >= len(slices):
             shape = [1] * reached.ndim
             shape[axis] = len(slices)
             return (~slices).reshape(shape).expand(reached.shape)

@@ -5,7 +5,12 @@ becomes a choice in evaluation, a codec for one of the modes, dropout that no se
 that evaluation leaves on.
 """
 
-from assay.models.finding import Finding
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+
+from assay.models.finding import BrokenContract, Finding
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
 from assay.models.model_calls import call
 from assay.models.subject import Subject
@@ -29,15 +34,28 @@ def examine(subject: Subject) -> Finding:
         judged = call(awake.model, idx, targets).logits
     apart = difference(judged, trained)
     words = f"logits differ by {apart:.2g} between train and eval mode"
-    seen = [Comparison(moved=apart, allowed=awake.other, words=words), _repeats(subject)]
+    seen = [Comparison(moved=apart, allowed=awake.other, words=words), *_repeats(subject)]
     return verdict(seen, held="train and eval mode give the same logits")
 
 
-def _repeats(subject: Subject) -> Comparison:
-    """Two calls in eval mode of a model with dropout."""
-    idx = subject.tokens(2, seed=15)
-    model = subject.make(8, dropout=_DROPOUT)
-    with mode(model, "eval"):
-        apart = difference(*(call(model, idx).logits for _ in range(2)))
-    words = f"with dropout {_DROPOUT} two calls in eval mode differ by {apart:.2g}"
-    return Comparison(moved=apart, allowed=0.0, words=words)
+def _repeats(subject: Subject) -> Iterator[Comparison]:
+    """Two calls in eval mode of a model with dropout; where code of the user's may have a path
+    of its own for it, also two from a cache."""
+    idx = subject.tokens(2, 6, seed=15)
+    try:
+        model = subject.make(8, dropout=_DROPOUT)
+    except BrokenContract:
+        return
+    ways = {"calls": lambda: call(model, idx).logits}
+    if subject.foreign and subject.decodes:
+        ways["calls with a cache"] = lambda: _decoded(subject, model, idx)
+    for name, way in ways.items():
+        with mode(model, "eval"):
+            apart = difference(way(), way())
+        words = f"with dropout {_DROPOUT} two {name} in eval mode differ by {apart:.2g}"
+        yield Comparison(moved=apart, allowed=0.0, words=words)
+
+
+def _decoded(subject: Subject, model: nn.Module, idx: torch.Tensor) -> torch.Tensor:
+    held = call(model, idx[:, :3], cache=subject.begin(model, len(idx))).cache
+    return call(model, idx[:, 3:], cache=held).logits

@@ -7,9 +7,10 @@ that starts at one half, a path that is scaled before it is added.
 import torch
 from torch import nn
 
-from assay.models.awake import rouse
+from assay.models.awake import in_dtype, rouse
 from assay.models.finding import Finding, failed, unsupported
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
+from assay.models.gpt2 import Decoder
 from assay.models.model_calls import call
 from assay.models.subject import Subject
 
@@ -25,13 +26,15 @@ def examine(subject: Subject) -> Finding:
     model = subject.spare()
     if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
         return unsupported("the model has no neutral_() and baseline()")
-    rouse(model.to(subject.awake.dtype), seed=5)
+    if subject.variant is None and not _says(model):
+        return unsupported("it has neutral_() and baseline() of the family alone, and adds to it")
+    rouse(in_dtype(model, subject.awake.dtype), seed=5)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.neutral_()
     baseline = model.baseline()
     if baseline is None:
         return unsupported("the model says that it has no baseline")
-    baseline = baseline.to(subject.awake.dtype)
+    baseline = in_dtype(baseline, subject.awake.dtype)
     if fault := _give(model, baseline, before):
         return failed(fault)
     idx = subject.tokens(2, seed=13)
@@ -45,6 +48,14 @@ def examine(subject: Subject) -> Finding:
         [Comparison(moved=apart, allowed=allowed, words=words)],
         held=f"equal to its baseline {exactly}, in {dtype}",
     )
+
+
+def _says(model: nn.Module) -> bool:
+    """Whether some code of the user's says what neutral is."""
+    if type(model).baseline is not Decoder.baseline:
+        return True
+    kinds = {type(module) for module in model.modules() if hasattr(module, "neutral_")}
+    return any(not kind.neutral_.__module__.startswith("assay.") for kind in kinds)
 
 
 @torch.no_grad()

@@ -26,6 +26,7 @@ TRAINING, EVALUATION = "in training without a cache", "in evaluation without a c
 DECODING = "in cached decode"
 _WORDS = ("splice", "codec", "compress")
 _PAIRS = (("compress", "expand"), ("encode", "decode"))
+_NO_CODECS = (nn.ModuleList, nn.ModuleDict, nn.Identity)
 _METHODS = ("forward", "compress", "compress_only", "encode", "expand", "decode", "reconstruct")
 
 
@@ -37,7 +38,7 @@ def examine(subject: Subject) -> Finding:
     awake = subject.decoding
     codecs = dict(_codecs(awake.model))
     if not codecs:
-        return unsupported("no codec in it: no module named for one, or with compress and expand")
+        return unsupported("no codec in it: nothing is named for one, or has compress and expand")
     kinds = {type(codec).__name__: [] for codec in codecs.values()}
     for codec in codecs.values():
         kinds[type(codec).__name__].append(codec)
@@ -82,11 +83,29 @@ def _run(subject: Subject, path: str) -> torch.Tensor:
 
 
 def _codecs(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Modules that are named for one, by class or by attribute, or have a pair of methods; where
+    such a pair are modules themselves, those."""
+    inside: set[nn.Module] = {model}  # what belongs to a codec is none of its own
     for name, module in model.named_modules():
-        called = any(word in type(module).__name__.lower() for word in _WORDS)
-        acts = any(all(callable(getattr(module, a, None)) for a in both) for both in _PAIRS)
-        if module is not model and (called or acts):
+        if module in inside or isinstance(module, _NO_CODECS):
+            continue
+        own = name.rpartition(".")[2].lower()
+        called = any(
+            word in text for word in _WORDS for text in (own, type(module).__name__.lower())
+        )
+        if called or any(_acts(module, both) for both in _PAIRS):
+            inside.update(module.modules())
             yield name, module
+            continue
+        for both in _PAIRS:
+            for act in both if all(act in module._modules for act in both) else ():
+                part = module._modules[act]
+                inside.update(part.modules())
+                yield f"{name}.{act}", part
+
+
+def _acts(module: nn.Module, both: tuple[str, ...]) -> bool:
+    return all(callable(getattr(type(module), act, None)) for act in both)
 
 
 @contextmanager
