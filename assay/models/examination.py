@@ -49,11 +49,11 @@ def examine(gate: ModuleType, subject: Subject) -> Finding:
     """What one gate finds."""
     try:
         return gate.examine(subject)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return failed(told(error, subject))
 
 
-def told(error: Exception, subject: Subject) -> str:
+def told(error: BaseException, subject: Subject) -> str:
     """An exception in one line: what it is, what it says, where in the model it arose."""
     message = " ".join(str(error).split())[:_LONGEST]
     if not isinstance(error, BrokenContract):
@@ -63,12 +63,13 @@ def told(error: Exception, subject: Subject) -> str:
 
 
 def _place(error: BaseException, subject: Subject) -> str:
-    """The innermost line of the model's own file; of the family, the innermost one that is ours."""
+    """The innermost line of the model's own file; of the family, of a part or of the decoder."""
     frames = traceback.extract_tb(error.__traceback__)
     if subject.source is not None:
         inside = [frame for frame in frames if Path(frame.filename) == subject.source]
     else:
-        inside = [frame for frame in frames if _of_a_model(Path(frame.filename))]
+        parts = {part.path.resolve() for part in subject.variant.parts.values()}
+        inside = [f for f in frames if _of_a_model(path := Path(f.filename)) or path in parts]
     if not inside:
         return ""
     last = inside[-1]

@@ -12,6 +12,8 @@ from assay.errors import BadInput
 MODEL = "GPT2"  # how the names of models begin
 _METHOD = "get_num_params"
 _PLAIN = ("Module", "object", "ABC")  # base classes that do not have it
+_TORCH = ("nn", "torch.nn")  # where others are that do not
+_NO_CLASS = ("dict", "list", "tuple", "set", "frozenset", "int", "float", "str", "SimpleNamespace")
 
 
 def names_in(path: Path) -> tuple[str, ...]:
@@ -54,9 +56,18 @@ def _models(path: Path) -> tuple[str, ...]:
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     names = [name for name, node in classes.items() if _may_have_method(node, classes)]
     for node in tree.body:
-        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = node.targets if isinstance(node, ast.Assign) and _may_be_class(node.value) else []
         names += [target.id for target in targets if isinstance(target, ast.Name)]
     return tuple(dict.fromkeys(name for name in names if name.startswith(MODEL)))
+
+
+def _may_be_class(value: ast.expr) -> bool:
+    """A name, or a call that may make a class; literals and configurations do not."""
+    if not isinstance(value, ast.Call):
+        return isinstance(value, ast.Name | ast.Attribute)
+    called = value.func.attr if isinstance(value.func, ast.Attribute) else value.func
+    called = called.id if isinstance(called, ast.Name) else called
+    return not isinstance(called, str) or not (called in _NO_CLASS or called.endswith("Config"))
 
 
 def _may_have_method(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> bool:
@@ -68,6 +79,7 @@ def _may_have_method(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) ->
         inside = classes.get(name)
         if inside is not None and inside is not node and _may_have_method(inside, classes):
             return True
-        if inside is None and name not in _PLAIN:
+        of_torch = isinstance(base, ast.Attribute) and ast.unparse(base.value) in _TORCH
+        if inside is None and name not in _PLAIN and not of_torch:
             return True
     return False

@@ -36,10 +36,11 @@ def subjects(path: Path) -> tuple[Subject, ...]:
 
 def subject(path: Path, class_name: str) -> Subject:
     """One model of a file."""
-    there = {found.name: found for found in subjects(path)}
+    path = Path(path).resolve()
+    there = _models(path)
     if class_name not in there:
         raise BadInput(f"{path} has no model {class_name}; it has {', '.join(there)}")
-    return there[class_name]
+    return _subject(path, class_name, there[class_name])
 
 
 _WANTED = (
@@ -49,13 +50,18 @@ _WANTED = (
 
 
 def _of_file(path: Path, *, required: bool) -> tuple[Subject, ...]:
+    there = _models(path, required=required)
+    return tuple(_subject(path, name, kind) for name, kind in there.items())
+
+
+def _models(path: Path, *, required: bool = True) -> dict[str, type]:
     module = _load(path)
     named = {name: kind for name, kind in vars(module).items() if _named(name, kind, module)}
     models = {name: kind for name, kind in named.items() if _is_model(kind)}
     if not models and required:
         near = f" ({', '.join(named)} is none)" if named else ""
         raise BadInput(f"{path} has no model{near}; {_WANTED}")
-    return tuple(_subject(path, name, kind) for name, kind in models.items())
+    return models
 
 
 def _load(path: Path) -> ModuleType:
