@@ -68,7 +68,8 @@ def _place(error: BaseException, subject: Subject) -> str:
     if subject.source is not None:
         inside = [frame for frame in frames if Path(frame.filename) == subject.source]
     else:
-        parts = {part.path.resolve() for part in subject.variant.parts.values()}
+        made_of = subject.variant.parts.values() if subject.variant is not None else ()
+        parts = {part.path.resolve() for part in made_of}
         inside = [f for f in frames if _of_a_model(path := Path(f.filename)) or path in parts]
     if not inside:
         return ""

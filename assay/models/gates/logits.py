@@ -7,6 +7,7 @@ logits that have seen the targets.
 
 from collections.abc import Iterator
 
+import torch
 from torch import nn
 
 from assay.models.finding import Finding, failed
@@ -43,6 +44,11 @@ def _compare(
     targets[1, -1] = -1
     logits, loss = call(model, idx)[:2]
     told, told_loss = call(model, idx, targets)[:2]
+    yield Comparison(
+        moved=0.0 if torch.equal(idx, subject.tokens(3, length)) else float("inf"),
+        allowed=0.0,
+        words=f"forward changes the tokens that it is given, {when}",
+    )
     yield Comparison(
         moved=0.0 if loss is None else float("inf"),
         allowed=0.0,

@@ -49,6 +49,8 @@ def _compare(subject: Subject) -> Iterator[Comparison]:
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     with mode(model, "eval"):
         _decode(subject)
+        if subject.foreign:
+            yield _moves(call(model, targets).logits, judged)
         again = call(model, idx).logits
     allowed = min(subject.decoding.same, _ROUNDING)
     yield _comparison(difference(second.logits, first.logits), allowed, "in train mode")
@@ -77,6 +79,15 @@ def _comparison(apart: float, allowed: float, when: str) -> Comparison:
         moved=apart,
         allowed=allowed,
         words=f"the same tokens give logits that differ by {apart:.2g} after other calls, {when}",
+    )
+
+
+def _moves(other: torch.Tensor, one: torch.Tensor) -> Comparison:
+    """Other tokens of the same shape must give something else."""
+    return Comparison(
+        moved=float("inf") if torch.equal(other, one) else 0.0,
+        allowed=0.0,
+        words="other tokens in as many places give the same logits: those of a call before",
     )
 
 
