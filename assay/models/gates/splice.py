@@ -47,7 +47,7 @@ def examine(subject: Subject) -> Finding:
     paths = {TRAINING: alone, EVALUATION: together}
     if subject.decodes:
         paths[DECODING] = together
-    sound = {path: _without([], subject, path) for path in paths}
+    sound = {path: _run(subject, path) for path in paths}
     moved = {
         f"{name} {path}": difference(_without(them, subject, path), sound[path])
         for path, groups in paths.items()
@@ -66,17 +66,20 @@ def examine(subject: Subject) -> Finding:
 
 
 def _without(codecs: list[nn.Module], subject: Subject, path: str) -> torch.Tensor:
-    """What must move: the loss, or the logits of tokens decoded behind others, which were put
-    into the cache by the codecs as they are."""
-    model, idx = subject.decoding.model, subject.tokens(2, seed=17)
-    with mode(model, "train" if path == TRAINING else "eval"), ExitStack() as stack:
-        if path == DECODING:
-            held = call(model, idx[:, :6], cache=subject.begin(model, 2)).cache
+    with ExitStack() as stack:
         for codec in codecs:
             stack.enter_context(destroyed(codec))
-        if path == DECODING:
-            return call(model, idx[:, 6:8], cache=held).logits
-        return call(model, idx, subject.tokens(2, seed=18)).loss
+        return _run(subject, path)
+
+
+def _run(subject: Subject, path: str) -> torch.Tensor:
+    """What must move: the loss, or the logits of tokens decoded behind others."""
+    model, idx = subject.decoding.model, subject.tokens(2, seed=17)
+    with mode(model, "train" if path == TRAINING else "eval"):
+        if path != DECODING:
+            return call(model, idx, subject.tokens(2, seed=18)).loss
+        held = call(model, idx[:, :6], cache=subject.begin(model, 2)).cache
+        return call(model, idx[:, 6:8], cache=held).logits
 
 
 def _codecs(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -7,8 +7,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 PLANTED = "tokens behind others are stored without the splice"
-CAUGHT_BY = ("splice",)
-CAUSE = ("cached decode",)
+CAUGHT_BY = ("cached",)
+CAUSE = ("full pass",)
 
 
 class Attention(nn.Module):
