@@ -7,17 +7,20 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from assay import plugins
 from assay.host import CHECKOUT
 from assay.records.schema import Record
 from assay.reports.paired import ratio
 from assay.verify import evidence
 
 PAGE = CHECKOUT / "docs/results/models.md"
-EVIDENCE = "models-h200"
+EVIDENCE = ("models-h200", "models-gates")
 BASELINE = "GPT2"
 TARGET = 1.25  # a measured ratio over the predicted one
 PASSES = ("forward", "training", "decode_b64", "decode_b1")
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_ENDS = ("ok", "failed", "unsupported")
+_HARMLESS = ("ok", "unsupported")
 _CEILINGS = ("matmul_rate", "copy_bandwidth", "launch_us")
 
 Found = dict[tuple[str, str], Record]  # by subject and metric
@@ -114,12 +117,46 @@ def machine(found: Found) -> str:
     return _table("ceiling|measured|how", rows)
 
 
+def gates(found: Found) -> str:
+    """What each gate says of all models, and how many gates each model passes."""
+    verdicts = {key: r for key, r in found.items() if r.stage == "models" and key[1] in _gates()}
+    rows = []
+    for subject in dict.fromkeys(subject for subject, _ in verdicts):
+        mine = {gate: r.status for (name, gate), r in verdicts.items() if name == subject}
+        applies = [status for status in mine.values() if status != "unsupported"]
+        failed = ", ".join(gate for gate, status in mine.items() if status not in _HARMLESS)
+        parts = next(r.workload.spec["parts"] for (n, _), r in verdicts.items() if n == subject)
+        passed = f"{applies.count('ok')} of {len(applies)}"
+        rows.append([subject, " ".join(parts) or "none", passed, failed])
+    counts = [
+        [
+            gate,
+            *(
+                str(sum(r.status == s for (_, g), r in verdicts.items() if g == gate))
+                for s in _ENDS
+            ),
+        ]
+        for gate in _gates()
+    ]
+    return (
+        _table("gate|passed|failed|does not apply", counts)
+        + f"\n{len(rows)} models:\n\n"
+        + _table("model|parts|gates passed|fails", rows)
+    )
+
+
+def _gates() -> list[str]:
+    there = plugins.listing("gates").values()
+    return [p.name for p in sorted(there, key=lambda p: (p.literals["ORDER"], p.name))]
+
+
 TABLES: dict[str, Callable[[Found], str]] = {
     "training": training,
     "decode": decode,
     "launches": launches,
     "beyond": beyond,
     "machine": machine,
+    "gates": gates,
 }
 
 
@@ -181,4 +218,5 @@ def _table(columns: str, rows: Sequence[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    Path(PAGE).write_text(written(PAGE.read_text(), evidence.load(EVIDENCE)))
+    kept = [record for name in EVIDENCE for record in evidence.load(name)]
+    Path(PAGE).write_text(written(PAGE.read_text(), kept))

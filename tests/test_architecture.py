@@ -86,6 +86,11 @@ def test_no_file_is_named_for_nothing():
     assert not [path for path in tracked_files() if path.stem in vague]
 
 
+def test_no_two_test_files_have_one_name():
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names)), "pytest takes the second for the first"
+
+
 def test_files_stay_small():
     long = {str(p): n for p in MODULES if (n := len(p.read_text().splitlines())) > 300}
     assert not long, f"over 300 lines, so there is a second idea in them: {long}"

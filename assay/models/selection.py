@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import BadInput
-from assay.models import model_files, option_text, steps, tiny, variants
+from assay.models import option_text, steps, variants
+from assay.models.examined import model_files, tiny
 from assay.models.variants import Variant
 
 GROUPS = {

@@ -19,8 +19,8 @@ from assay.studies import side_by_side
 from assay.studies.cell import Cell, outcome
 
 if TYPE_CHECKING:
-    from assay.models.finding import Finding
-    from assay.models.subject import Subject
+    from assay.models.examined.finding import Finding
+    from assay.models.examined.subject import Subject
 
 GATES = "gates"
 _FULL_SIZE = "counted at GPT-2 124M size, built on the meta device"
@@ -41,7 +41,7 @@ def run_gates(cell: Cell) -> Iterator[Begin | Measurement]:
         return
     import torch
 
-    from assay.models import examination
+    from assay.models.examined import examination
 
     torch.set_num_threads(1)  # models are small: a second thread would only wait
     candidates = select(_entries(cell), cell.plugin_folders).candidates
@@ -67,7 +67,7 @@ def _entries(cell: Cell) -> list[str]:
 
 def _alone(candidate: Candidate, cell: Cell) -> Iterator[Begin | Measurement]:
     """One model, gate by gate, so that a crash or a hang has the name of a gate."""
-    from assay.models import examination
+    from assay.models.examined import examination
 
     yield Begin(candidate.name)
     try:
@@ -103,8 +103,8 @@ def _together(candidates: Sequence[Candidate], cell: Cell) -> Iterator[Begin | M
 
 
 def _subject(candidate: Candidate) -> "Subject":
-    from assay.models import own_models
-    from assay.models import subject as subjects
+    from assay.models.examined import own_models
+    from assay.models.examined import subject as subjects
 
     if candidate.file is not None:
         return own_models.subject(candidate.file, candidate.class_name)
@@ -127,7 +127,7 @@ def _said(candidate: Candidate, cell: Cell, gate: str, found: "Finding", debug: 
 def _facts(
     candidate: Candidate, cell: Cell, subject: "Subject", elapsed_s: float
 ) -> Iterator[Measurement]:
-    from assay.models.full_size import full_size
+    from assay.models.examined.full_size import full_size
 
     size = full_size(subject, candidate.options)
     for metric, value, unit in (

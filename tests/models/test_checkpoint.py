@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from assay.errors import BadInput
-from assay.models import checkpoint, checkpoint_file, tiny, variants
+from assay.models import checkpoint, checkpoint_file, variants
+from assay.models.examined import tiny
 from assay.models.gpt2_config import RA_MLA_Config
 
 OPTIONS = {

@@ -6,9 +6,9 @@ pytest.importorskip("torch")
 
 import torch
 
-from assay.models.full_size import full_size
+from assay.models.examined.full_size import full_size
+from assay.models.examined.subject import Subject, of_variant
 from assay.models.gpt2_config import GPTConfig
-from assay.models.subject import Subject, of_variant
 
 
 class Plain(torch.nn.Module):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from assay.errors import BadInput
-from assay.models import own_models
-from assay.models.examination import examine_all
+from assay.models.examined import own_models
+from assay.models.examined.examination import examine_all
 from assay.models.gpt2_config import GPTConfig, RA_MLA_Config
 
 HEAD = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\n"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from assay.models.finding import Finding, failed, passed
+from assay.models.examined.finding import Finding, failed, passed
 
 UNIT = "of the largest logit"
 

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.models.awake import in_dtype
-from assay.models.finding import Finding, failed, passed, unsupported
+from assay.models.examined.awake import in_dtype
+from assay.models.examined.finding import Finding, failed, passed, unsupported
+from assay.models.examined.model_calls import call, reachable, stored, tells
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import mode
-from assay.models.model_calls import call, reachable, stored, tells
-from assay.models.subject import Subject
 
 ORDER = 9
 DEBUG = (

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from assay.models.finding import Finding, unsupported
+from assay.models.examined.finding import Finding, unsupported
+from assay.models.examined.model_calls import call, cross_entropy, loss_tolerance, stored
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call, cross_entropy, loss_tolerance, stored
-from assay.models.subject import Subject
 
 ORDER = 4
 DEBUG = (

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import torch
 
-from assay.models.awake import Awake, turned
-from assay.models.finding import Finding
+from assay.models.examined.awake import Awake, turned
+from assay.models.examined.finding import Finding
+from assay.models.examined.model_calls import call
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call
-from assay.models.subject import Subject
 
 ORDER = 3
 DEBUG = (

@@ -7,10 +7,10 @@ while a model runs: a checkpoint leaves them out, and what is loaded is another 
 import torch
 from torch import nn
 
-from assay.models.finding import Finding, failed, unsupported
+from assay.models.examined.finding import Finding, failed, unsupported
+from assay.models.examined.model_calls import call
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call
-from assay.models.subject import Subject
 
 ORDER = 13
 DEBUG = (

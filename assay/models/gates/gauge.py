@@ -4,11 +4,11 @@ Exchanging q and k renames two weights, so it is a null control: gains that were
 came from elsewhere. Catches a swap that is more than that, or that is undone on some path.
 """
 
-from assay.models.awake import in_dtype
-from assay.models.finding import Finding, unsupported
+from assay.models.examined.awake import in_dtype
+from assay.models.examined.finding import Finding, unsupported
+from assay.models.examined.model_calls import call
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call
-from assay.models.subject import Subject
 
 ORDER = 7
 DEBUG = (

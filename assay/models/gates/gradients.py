@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from assay.models.finding import Finding, failed, passed
+from assay.models.examined.finding import Finding, failed, passed
+from assay.models.examined.model_calls import call, cross_entropy
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import mode
-from assay.models.model_calls import call, cross_entropy
-from assay.models.subject import Subject
 
 ORDER = 5
 DEBUG = (

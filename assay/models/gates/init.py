@@ -4,8 +4,8 @@ Catches `self.apply(init)` of a model that runs over what its parts had set on p
 codecs became noise with a tenth of their gain, outputs that were to start at zero did not.
 """
 
-from assay.models.finding import Finding, failed, passed
-from assay.models.subject import Subject
+from assay.models.examined.finding import Finding, failed, passed
+from assay.models.examined.subject import Subject
 
 ORDER = 12
 DEBUG = (

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from assay.models.finding import BrokenContract, Finding
+from assay.models.examined.finding import BrokenContract, Finding
+from assay.models.examined.model_calls import call
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.models.model_calls import call
-from assay.models.subject import Subject
 
 ORDER = 10
 DEBUG = (

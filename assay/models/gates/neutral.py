@@ -7,12 +7,12 @@ that starts at one half, a path that is scaled before it is added.
 import torch
 from torch import nn
 
-from assay.models.awake import in_dtype, rouse
-from assay.models.finding import Finding, failed, unsupported
+from assay.models.examined.awake import in_dtype, rouse
+from assay.models.examined.finding import Finding, failed, unsupported
+from assay.models.examined.model_calls import call
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import Comparison, difference, mode, verdict
 from assay.models.gpt2 import Decoder
-from assay.models.model_calls import call
-from assay.models.subject import Subject
 
 ORDER = 6
 DEBUG = (

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.models.finding import Finding, failed, passed, unsupported
+from assay.models.examined.finding import Finding, failed, passed, unsupported
+from assay.models.examined.model_calls import call
+from assay.models.examined.subject import Subject
 from assay.models.gates._comparison import difference, mode
-from assay.models.model_calls import call
-from assay.models.subject import Subject
 
 ORDER = 8
 DEBUG = (

@@ -6,8 +6,8 @@ arguments than its constructor takes.
 
 import math
 
-from assay.models.finding import Finding, failed, passed
-from assay.models.subject import Subject
+from assay.models.examined.finding import Finding, failed, passed
+from assay.models.examined.subject import Subject
 
 ORDER = 2
 DEBUG = (

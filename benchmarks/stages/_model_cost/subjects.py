@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from assay.models import tiny, variants
+from assay.models import variants
+from assay.models.examined import tiny
 from assay.models.gpt2_config import Config, GPTConfig, RA_MLA_Config
 
 BASELINE = "GPT2"

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.models.finding import BrokenContract
+from assay.models.examined.finding import BrokenContract
 
 # What a search for the tensors of a cache does not go into.
 _NO_CONTENT = (nn.Parameter, ModuleType, str, bytes, type)

@@ -15,12 +15,12 @@ import torch
 from torch import nn
 
 from assay import plugins
-from assay.models import model_calls, tiny
-from assay.models.awake import Awake, awaken, in_dtype
-from assay.models.construction import Made, watched
-from assay.models.finding import BrokenContract
+from assay.models.examined import model_calls, tiny
+from assay.models.examined.awake import Awake, awaken, in_dtype
+from assay.models.examined.construction import Made, watched
+from assay.models.examined.finding import BrokenContract
+from assay.models.examined.short_training import Training
 from assay.models.gpt2_config import Config
-from assay.models.short_training import Training
 
 _ROOM = 4  # tokens in which two are not too many to be set
 

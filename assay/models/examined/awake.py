@@ -14,8 +14,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from assay.models.finding import BrokenContract
-from assay.models.model_calls import call
+from assay.models.examined.finding import BrokenContract
+from assay.models.examined.model_calls import call
 
 # Relative to the largest logit: what the same computation may differ by when other tokens of its
 # batch change, and when it is done in other shapes. By the least precise dtype on the way.

@@ -5,6 +5,7 @@ The name of a class's first parameter says which configuration it is given: `con
 """
 
 import inspect
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -12,8 +13,9 @@ from torch import nn
 
 from assay import plugins
 from assay.errors import BadInput
-from assay.models import tiny
-from assay.models.subject import Subject
+from assay.models.examined import tiny
+from assay.models.examined.subject import Subject
+from assay.models.gpt2_config import Config, GPTConfig, RA_MLA_Config
 
 PREFIX = "GPT2"
 _LATENT = {"config": False, "cfg": True}
@@ -83,15 +85,18 @@ def _is_model(kind: type) -> bool:
 
 
 def _subject(path: Path, name: str, kind: type) -> Subject:
-    first = _first_parameter(path, kind)
+    first, others = _parameters(path, kind)
     config = tiny.config(latent=_LATENT[first])
-    return Subject(
-        name=name, build=lambda given: kind(**{first: given}), config=config, source=path
-    )
+
+    def build(given: Config) -> nn.Module:
+        return kind(**{first: given}, **{other: getattr(given, other) for other in others})
+
+    return Subject(name=name, build=build, config=config, source=path)
 
 
-def _first_parameter(path: Path, kind: type) -> str:
-    """`config` or `cfg`; what comes after it must have defaults."""
+def _parameters(path: Path, kind: type) -> tuple[str, list[str]]:
+    """`config` or `cfg`, and those behind it that are called like a field of it, such as
+    vocab_size, and are given its value; the rest must have defaults."""
     parameters = list(inspect.signature(_constructor(kind)).parameters.values())[1:]
     loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     first = parameters[0].name if parameters and parameters[0].kind not in loose else None
@@ -101,13 +106,16 @@ def _first_parameter(path: Path, kind: type) -> str:
             f"{kind.__name__} in {path}: its constructor's first parameter {found}; call it config "
             "to be given a GPTConfig, or cfg to be given an RA_MLA_Config"
         )
-    rest = [p.name for p in parameters[1:] if p.kind not in loose and p.default is p.empty]
+    known = {item.name for item in fields(RA_MLA_Config if _LATENT[first] else GPTConfig)}
+    others = [p.name for p in parameters[1:] if p.kind not in loose and p.name in known]
+    needed = [p.name for p in parameters[1:] if p.kind not in loose and p.default is p.empty]
+    rest = [name for name in needed if name not in others]
     if rest:
         raise BadInput(
             f"{kind.__name__} in {path}: its constructor needs {', '.join(rest)} beside {first}; "
             "give them defaults"
         )
-    return first
+    return first, others
 
 
 def _constructor(kind: type) -> object:

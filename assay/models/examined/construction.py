@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from assay.models.kept_values import kept, relation_kept, usual_spread
+from assay.models.examined.kept_values import kept, relation_kept, usual_spread
 
 
 @dataclass(frozen=True, kw_only=True)

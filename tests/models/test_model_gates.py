@@ -5,9 +5,9 @@ import pytest
 
 from assay import plugins
 from assay.errors import BadInput
-from assay.models import tiny
-from assay.models.examination import examine_all, gates_in_order
-from assay.models.subject import Subject
+from assay.models.examined import tiny
+from assay.models.examined.examination import examine_all, gates_in_order
+from assay.models.examined.subject import Subject
 
 
 def subject(kind, name="GPT2_Tested"):
@@ -78,7 +78,7 @@ def test_an_unknown_gate_is_refused():
 def test_a_gate_of_the_users_own(tmp_path):
     (tmp_path / "small.py").write_text(
         '"""The model has few weights."""\n\n'
-        "from assay.models.finding import failed, passed\n\n"
+        "from assay.models.examined.finding import failed, passed\n\n"
         "def examine(subject):\n"
         "    count = subject.make(0).get_num_params()\n"
         "    return (passed if count < 100 else failed)(f'{count} weights', value=count)\n"

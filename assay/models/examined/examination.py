@@ -12,8 +12,8 @@ import torch
 
 from assay import plugins
 from assay.errors import BadInput
-from assay.models.finding import BrokenContract, Finding, failed
-from assay.models.subject import Subject
+from assay.models.examined.finding import BrokenContract, Finding, failed
+from assay.models.examined.subject import Subject
 
 KIND = "gates"
 _LONGEST = 400  # characters of a message that are told
@@ -78,7 +78,7 @@ def _place(error: BaseException, subject: Subject) -> str:
 
 
 def _of_a_model(path: Path) -> bool:
-    room = Path(__file__).parent
+    room = Path(__file__).parents[1]
     if path.is_relative_to(room.parent / "kv") or path.is_relative_to(room / "parts"):
         return True
     return path.parent == room and path.name.startswith("gpt2")

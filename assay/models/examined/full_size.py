@@ -9,7 +9,7 @@ import torch
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
-from assay.models.subject import Subject
+from assay.models.examined.subject import Subject
 from assay.models.variants import model_class
 
 DTYPE = torch.bfloat16

@@ -7,7 +7,7 @@ goes without a gradient for want of use.
 import torch
 from torch import nn
 
-from assay.models.model_calls import call
+from assay.models.examined.model_calls import call
 
 STEPS, MOST_STEPS = 3, 12  # the latter where some weight goes without a gradient
 _RATE, _CLIP = 1e-2, 1.0
