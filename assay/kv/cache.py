@@ -18,7 +18,6 @@ from assay.kv.contract import State, Stream
 class LayerCache:
     """The buffers of one layer. `start` tokens are in them."""
 
-    streams: Mapping[str, Stream]
     buffers: dict[str, torch.Tensor]
     states: dict[str, torch.Tensor]
     start: int = 0
@@ -65,16 +64,6 @@ class Cache:
                 layer.states[name].copy_(value)
             layer.pending.clear()
 
-    def truncate(self, length: int) -> None:
-        """Forget all tokens from `length` on, so that decoding can go on from there."""
-        if not 0 <= length <= self.length:
-            raise BadInput(f"the cache holds {self.length} tokens; {length} cannot be kept")
-        if length < self.length and any(layer.states for layer in self.layers):
-            raise BadInput("a state of the whole sequence cannot be taken back; decode anew")
-        self.length = length
-        for layer in self.layers:
-            layer.start = length
-
     def tensors(self) -> Iterator[torch.Tensor]:
         """What is kept: the filled part of every buffer, and the states."""
         for layer in self.layers:
@@ -101,7 +90,6 @@ def empty(
     return Cache(
         layers=[
             LayerCache(
-                streams={stream.name: stream for stream in streams},
                 buffers={s.name: _buffer(s, batch, capacity, device) for s in streams},
                 states={s.name: _zeros((batch, s.width), s.dtype, device) for s in states},
             )

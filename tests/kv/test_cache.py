@@ -64,20 +64,6 @@ def test_another_dtype_is_refused():
         empty().layers[0].append({"k": torch.zeros(2, 2, 1, 4, dtype=torch.float64)})
 
 
-def test_tokens_can_be_taken_back_but_states_cannot():
-    plain = cache.empty([(STREAMS, ())], batch=1, capacity=8, device="cpu")
-    plain.layers[0].append(rows(4, batch=1))
-    plain.advance(4)
-    plain.truncate(1)
-    assert plain.length == 1 and plain.nbytes == 2 * 4 * 4 + 3 * 2
-    with pytest.raises(BadInput, match="holds 1 tokens; 2 cannot be kept"):
-        plain.truncate(2)
-    kept = empty()
-    kept.advance(3)
-    with pytest.raises(BadInput, match="cannot be taken back"):
-        kept.truncate(2)
-
-
 def test_no_room_is_refused():
     with pytest.raises(BadInput, match="0 sequences"):
         empty(batch=0)
