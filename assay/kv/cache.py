@@ -52,6 +52,7 @@ class Cache:
     """The cache of a whole model."""
 
     layers: Sequence[LayerCache]
+    batch: int
     capacity: int
     length: int = 0
 
@@ -95,6 +96,7 @@ def empty(
             )
             for streams, states in layers
         ],
+        batch=batch,
         capacity=capacity,
     )
 

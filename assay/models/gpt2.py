@@ -134,6 +134,11 @@ class Decoder(nn.Module):
                 f"{start} tokens in the cache and {idx.shape[1]} new ones are more than "
                 f"block_size {self.config.block_size}; give fewer, or build a longer model"
             )
+        if cache and len(idx) != cache.batch:
+            raise BadInput(
+                f"{len(idx)} sequences and a cache for {cache.batch}; make it with "
+                f"new_cache({len(idx)})"
+            )
         if cache and start + idx.shape[1] > cache.capacity:
             raise BadInput(
                 f"the cache has room for {cache.capacity} tokens; {start} are in it and "

@@ -177,6 +177,12 @@ def test_tokens_beyond_the_block_or_the_cache_are_refused():
         model(tokens(1, 5), cache=model.new_cache(1, capacity=4))
 
 
+def test_a_cache_for_another_number_of_sequences_is_refused():
+    model = make("GPT2")
+    with pytest.raises(BadInput, match="3 sequences and a cache for 2"):
+        model(tokens(3, 4), cache=model.new_cache(2))
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
