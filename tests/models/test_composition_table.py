@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
+from tiny_gpt2 import single_parts
 
 from assay.models import variants
 from assay.models.gpt2_config import GPTConfig
@@ -28,17 +29,8 @@ def row(variant: variants.Variant) -> str:
 
 
 def table() -> str:
-    single = [
-        variant for variant in variants.pairs() if len(variant.parts) <= 1 or needing(variant)
-    ]
-    chosen = {v.name: v for v in [*map(variants.parse, variants.NAMED), *single]}
-    return HEADING + "".join(row(variant) for variant in chosen.values())
-
-
-def needing(variant: variants.Variant) -> bool:
-    """A single mechanism with the latent that it needs."""
-    rest = [part for slot, part in variant.parts.items() if slot != "kv"]
-    return len(rest) == 1 and "kv" in rest[0].literals["NEEDS"]
+    names = dict.fromkeys([*variants.NAMED, *single_parts()])
+    return HEADING + "".join(row(variants.parse(name)) for name in names)
 
 
 def test_the_composition_table_is_true():

@@ -20,6 +20,17 @@ DENSE = {"n_layer": 4, "n_head": 2, "n_embd": 16}
 LATENT = {"n_layers": 4, "n_heads": 2, "head_dim": 8, "d_model": 16, "d_latent": 12}
 
 
+def single_parts() -> list[str]:
+    """GPT-2, and every part alone or with the latent that it needs."""
+    found = []
+    for variant in variants.pairs():
+        rest = [part for slot, part in variant.parts.items() if slot != "kv"]
+        needing = len(rest) == 1 and "kv" in rest[0].literals["NEEDS"]
+        if len(variant.parts) <= 1 or needing:
+            found.append(variant.name)
+    return found
+
+
 def config(name: str, **options):
     variant = variants.parse(name)
     shape = LATENT if variant.latent else DENSE
