@@ -9,6 +9,7 @@ rows times their width, not rows times all heads.
 B batch, H heads, T new tokens, S tokens in all, D head dimension, R what a row holds.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class View(ABC):
     """What both kinds have. `new` holds q and k of the new tokens, [B, H, T, D]."""
 
     new: Mapping[str, torch.Tensor]
@@ -30,17 +31,26 @@ class View:
     cached: bool
     training: bool
 
+    @abstractmethod
     def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
         """Rows and columns whose products are the scores, up to a constant for each row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, *, swapped: bool = False) -> torch.Tensor:
         """Unscaled and unmasked scores with all constants, [B, H, T, S]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def values(self, heads: slice = ALL) -> torch.Tensor:
         """What is averaged."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def mixed(
+        self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Rows, columns and a bias with standard * (q k) + swapped * (k q) + probe k as scores.
+
+        All three are for each head: [H, 1, 1], [H, 1, 1] and [H, 1, D].
+        """
 
     def finish(self, out: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
         """Averages of `values` as outputs of heads, [B, H, T, D]."""
@@ -89,11 +99,8 @@ class HeadView(View):
     def mixed(
         self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Rows, columns and a bias with standard * (q k) + swapped * (k q) + probe k as scores.
-
-        All are for each head: [H, 1, 1] and [H, 1, D]. Without a cache both terms are one product
-        of twice the width, which fused kernels take; with one, that would copy the cache.
-        """
+        """Without a cache both terms are one product of twice the width, which fused kernels take;
+        with one, that would copy the cache."""
         rows, columns = self.pair()
         rows = standard * rows + probe
         if self.cached:
@@ -167,7 +174,7 @@ class AbsorbedView(View):
     def mixed(
         self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """As a HeadView's; one row serves both terms, because both read the same latent."""
+        """One row serves both terms, because both read the same latent."""
         rows, columns = self.pair()
         others, _ = self.pair(swapped=True)
         return (
