@@ -1,5 +1,6 @@
 """Every gate finds the error that was planted for it, and no gate finds one in a sound model."""
 
+import gate_cases
 import gate_models
 import pytest
 
@@ -15,29 +16,29 @@ def subject(kind, name="GPT2_Tested"):
     return Subject(name=name, build=kind, config=config)
 
 
-@pytest.mark.parametrize("name", gate_models.BROKEN)
+@pytest.mark.parametrize("name", gate_cases.BROKEN)
 def test_a_planted_error_is_found_by_its_gate(name):
-    gate, kind = gate_models.BROKEN[name]
+    gate, kind = gate_cases.BROKEN[name]
     finding = examine_all(subject(kind), [gate])[gate]
     assert finding.status == "failed", finding
     assert finding.reason
 
 
-@pytest.mark.parametrize("name", gate_models.SOUND)
+@pytest.mark.parametrize("name", gate_cases.SOUND)
 def test_a_sound_model_fails_no_gate(name):
-    found = examine_all(subject(gate_models.SOUND[name]))
+    found = examine_all(subject(gate_cases.SOUND[name]))
     assert list(found) == list(gates_in_order())
     assert not {gate: finding for gate, finding in found.items() if finding.status == "failed"}
 
 
 def test_every_gate_has_a_planted_error_and_says_how_to_debug():
     gates = plugins.listing("gates")
-    assert {gate for gate, _ in gate_models.BROKEN.values()} == set(gates)
+    assert {gate for gate, _ in gate_cases.BROKEN.values()} == set(gates)
     assert all(gate.literals["DEBUG"] and gate.literals["ORDER"] < 100 for gate in gates.values())
 
 
 def test_a_fast_examination_finds_the_same():
-    found = examine_all(subject(gate_models.BROKEN["a mask aligned top-left"][1]), fast=True)
+    found = examine_all(subject(gate_cases.BROKEN["a mask aligned top-left"][1]), fast=True)
     assert [gate for gate, finding in found.items() if finding.status == "failed"] == ["cached"]
 
 
@@ -48,7 +49,7 @@ def test_a_gate_that_does_not_apply_says_why():
 
 
 def test_a_model_that_cannot_be_built_fails_every_gate_and_names_the_exception():
-    kind = gate_models.BROKEN["cannot be built"][1]
+    kind = gate_cases.BROKEN["cannot be built"][1]
     found = examine_all(subject(kind))
     assert {finding.status for finding in found.values()} == {"failed"}
     assert all("TypeError" in finding.reason for finding in found.values())
@@ -56,7 +57,7 @@ def test_a_model_that_cannot_be_built_fails_every_gate_and_names_the_exception()
 
 def test_findings_say_what_was_seen_in_numbers():
     finding = examine_all(
-        subject(gate_models.BROKEN["transposed after the mask, in training"][1]), ["causality"]
+        subject(gate_cases.BROKEN["transposed after the mask, in training"][1]), ["causality"]
     )["causality"]
     assert "in train mode" in finding.reason and "in eval mode" not in finding.reason
     assert finding.value > 1e-6 and finding.unit
