@@ -93,14 +93,24 @@ class Records:
         return self._index / f"{digest(version)}.parquet"
 
     def _sources(self, stack: ExitStack) -> list[str]:
-        """What to select from: copies where they are current, else the JSON of the logs."""
-        copies = [copy for path in self._logs if (copy := self._copy(path)).is_file()]
-        unread = [path for path in self._logs if not self._copy(path).is_file()]
-        plain = [stack.enter_context(_complete(p)) for p in unread if not _has_reruns(p)]
-        rerun = [stack.enter_context(_complete(p)) for p in unread if _has_reruns(p)]
-        found = [f"SELECT * FROM read_parquet({_files(copies)})"] if copies else []
-        found += [_json_records(plain, reruns=False)] if plain else []
-        return found + [_json_records([path], reruns=True) for path in rerun]
+        """SELECTs that hold every log once: its copy where that is current, else its JSON.
+
+        Each log is looked at once: another process may finish a copy at any moment, and a log that
+        is looked at twice may then be left out, or read from both.
+        """
+        copies: list[Path] = []
+        plain: list[Path] = []
+        rerun: list[Path] = []
+        for path in self._logs:
+            copy = self._copy(path)
+            if copy.is_file():
+                copies.append(copy)
+            else:
+                whole = stack.enter_context(_complete(path))
+                (rerun if _has_reruns(path) else plain).append(whole)
+        selects = [f"SELECT * FROM read_parquet({_files(copies)})"] if copies else []
+        selects += [_json_records(plain, reruns=False)] if plain else []
+        return selects + [_json_records([path], reruns=True) for path in rerun]
 
     def _write_copy(self, path: Path) -> None:
         target = self._copy(path)

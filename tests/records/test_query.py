@@ -1,10 +1,14 @@
 """SQL over records says what plain Python over the same records says, with an index or without."""
 
 import random
+import subprocess
+import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 from made_records import batch, record, run_folder, written
+from new_process import environment
 
 from assay.errors import BadInput
 from assay.records import run as runs
@@ -278,3 +282,40 @@ def test_any_name_of_a_folder_will_do(tmp_path, name):
     assert records.query(sql).rows == [(3, 1)]
     assert records.index() == 1
     assert records.query(sql).rows == [(3, 1)]
+
+
+def test_a_copy_that_appears_while_a_query_begins_neither_loses_nor_doubles_its_log(
+    results, monkeypatch
+):
+    """Every log was looked at twice, once for its copy and once for its JSON. Where another process
+    finished the copy in between, the log was in neither list and its records were lost; where it
+    removed one, they were counted twice (3 of 60 simultaneous first queries)."""
+    right = rows(results, GROUPED)
+    is_file, finished = Path.is_file, []
+
+    def another_process_indexes_now(path: Path) -> bool:
+        there = is_file(path)
+        if path.suffix == ".parquet" and not finished:
+            finished.append(path)
+            Records(results).index()
+        return there
+
+    monkeypatch.setattr(Path, "is_file", another_process_indexes_now)
+    assert rows(results, GROUPED) == right
+    assert finished
+
+
+def test_simultaneous_first_queries_all_give_the_same_answer(results):
+    """The same race with real processes: each indexes and asks at once."""
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom assay.records.query import Records\n"
+        "there = Records(Path(sys.argv[1]))\nthere.index()\n"
+        "print(there.query('SELECT count(*), sum(value) FROM attempts').rows)"
+    )
+    command = [sys.executable, "-c", code, str(results)]
+    started = [
+        subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+        for _ in range(8)
+    ]
+    answers = {process.communicate(timeout=240)[0] for process in started}
+    assert answers == {f"{rows(results, 'SELECT count(*), sum(value) FROM attempts')}\n"}
