@@ -1,6 +1,7 @@
 """Memory above the inputs: measured, explained by tensor, saved for the backward."""
 
 import os
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from assay.attention import contract
 from assay.bench.memory import isolated, model
 from assay.bench.memory.peak import Peak
 from assay.bench.probes import memory
+from assay.bench.reading import Reading
 from assay.errors import BadInput
 
 pytestmark = pytest.mark.skipif(
@@ -34,6 +36,14 @@ def one_thread(monkeypatch):
     monkeypatch.setenv("MKL_NUM_THREADS", "1")
 
 
+def seen(measurement) -> bool:
+    """Whether this machine shows what its allocator hands out; where it does not, null says so."""
+    if measurement.value is None:
+        assert isolated.UNSEEN in measurement.reason
+        assert platform.machine() == "aarch64" or "LD_PRELOAD" in os.environ
+    return measurement.value is not None
+
+
 def parts(found, metric):
     return {name.partition(".")[2]: m.value for name, m in found.items() if f"{metric}." in name}
 
@@ -44,6 +54,9 @@ def test_formulas_explain_the_peak(name, metric):
     """eager at 1024 tokens takes 34 and 36 MB, flash2_torch 1.4 and 3.3 MB."""
     found = measured(name, "b1_h2_s1024_d64")
     told = parts(found, metric)
+    if not seen(found[metric]):
+        assert told.pop("unexplained") is None and all(told.values())
+        return
     assert sum(told.values()) == found[metric].value
     assert abs(told["unexplained"]) < UNEXPLAINED
     assert "isolated process" in found[metric].source
@@ -73,22 +86,64 @@ def test_the_peak_is_what_the_allocator_handed_out():
         held += size
         highest = max(highest, held)
     del kept
-    peak = measured("eager", "b1_h2_s1024_d64")["forward_peak_bytes"].value
-    assert abs(peak - highest) < UNEXPLAINED
+    peak = measured("eager", "b1_h2_s1024_d64")["forward_peak_bytes"]
+    assert not seen(peak) or abs(peak.value - highest) < UNEXPLAINED
 
 
 def test_eager_grows_with_the_square_of_the_length_and_flash2_with_the_length():
     """Scores of eager are four times as many; of flash2 only the output and LSE grow."""
     small, large = (
-        measured("eager", f"b1_h2_s{n}_d64")["forward_peak_bytes"].value for n in (1024, 2048)
+        measured("eager", f"b1_h2_s{n}_d64")["forward_peak_bytes"] for n in (1024, 2048)
     )
-    assert abs(large - 4 * small) < 5 * UNEXPLAINED
+    if seen(small) and seen(large):
+        assert abs(large.value - 4 * small.value) < 5 * UNEXPLAINED
     small, large = (
-        measured("flash2_torch", f"b1_h2_s{n}_d64")["forward_peak_bytes"].value
-        for n in (1024, 4096)
+        measured("flash2_torch", f"b1_h2_s{n}_d64")["forward_peak_bytes"] for n in (1024, 4096)
     )
     grown = 2 * (4096 - 1024) * (64 * 4 + 4)
-    assert abs(large - small - grown) < 2 * UNEXPLAINED
+    if seen(small) and seen(large):
+        assert abs(large.value - small.value - grown) < 2 * UNEXPLAINED
+
+
+def test_a_process_that_keeps_freed_pages_gives_no_peak(monkeypatch):
+    """On ARM torch allocates through mimalloc, which keeps freed pages: 32 MiB that were freed and
+    allocated again left the resident size as it was, and peaks of 0 B were told as ok."""
+    call = bound("eager", "b1_h1_s16_d16")
+    monkeypatch.setattr(isolated, "resident_peak", lambda run, libc: 0)
+    assert "a tensor of 33,554,432 B reads as 0 B" in isolated._blindness(call, None)
+
+
+@pytest.mark.parametrize(
+    ("read", "saved", "problem"),
+    [
+        (2 * 64 * 32 * 4 - 1, 0, "less than the 16,384 B of its results"),
+        (4 * 2 * 64 * 32 * 4, 70_000, "less than the 70,000 B of what is saved"),
+    ],
+)
+def test_a_peak_below_what_was_there_is_null(monkeypatch, read, saved, problem):
+    """0 B for an output of 1 MiB, and training below what autograd saves, stood in a bench."""
+    call = bound("eager", "b1_h2_s64_d32")
+    instruments = memory.instruments_of(call)
+    monkeypatch.setattr(instruments, "peak", lambda *_, **__: Peak(value=read, source="a test"))
+    monkeypatch.setattr(instruments, "saved_bytes", lambda *_: Reading(value=saved))
+    found = probed(memory, call)
+    metric = "training_peak_bytes" if saved else "forward_peak_bytes"
+    assert found[metric].value is None and problem in found[metric].reason
+    assert found[f"{metric}.unexplained"].value is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[enforce fail at alloc_cpu.cpp:113] data. DefaultCPUAllocator: not enough memory: you "
+        "tried to allocate 9 bytes.",
+        "[enforce fail] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 9",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+    ],
+)
+def test_every_build_of_torch_is_understood_when_memory_runs_out(words):
+    """The ARM build says "not enough memory"; its OOM was told as a failure of the kernel."""
+    assert bound("eager", "b1_h1_s16_d16").framework.out_of_memory(RuntimeError(words))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -114,7 +169,7 @@ def test_masks_that_were_given_are_not_saved_bytes():
 def test_an_implementation_without_backward_says_so(tmp_path):
     path = written(tmp_path, "plain", "return (q @ k.mT).softmax(-1) @ v", head="BACKWARD = False")
     found = probed(memory, bound(path, "b1_h2_s64_d32_full"))
-    assert found["forward_peak_bytes"].value > 0
+    assert not seen(found["forward_peak_bytes"]) or found["forward_peak_bytes"].value > 0
     assert set(parts(found, "forward_peak_bytes")) == {"out", "unexplained"}
     for metric in ("training_peak_bytes", "saved_bytes"):
         assert found[metric].value is None and "no backward" in found[metric].reason
@@ -132,7 +187,7 @@ NO_ROOM_TO_TRAIN = "if q.requires_grad:\n    {}\nreturn q + 0.0"
 @pytest.mark.parametrize(
     ("short", "said"),
     [
-        ("torch.empty(1 << 50)", "allocate"),
+        ("torch.empty(1 << 50)", "memory"),
         ("x = torch.ones(1 << 29)\n    import time; time.sleep(5)", "held more"),
     ],
 )
@@ -142,7 +197,7 @@ def test_forward_is_told_where_only_training_runs_out_of_memory(tmp_path, monkey
         monkeypatch.setattr(isolated, "_available_bytes", lambda: 2 << 30)
     path = written(tmp_path, f"half{len(short)}", NO_ROOM_TO_TRAIN.format(short))
     forward, training = isolated.peaks(bound(path, "b1_h2_s512_d64"))
-    assert forward.value > 0.9 * 2 * 512 * 64 * 4
+    assert not seen(forward) or forward.value > 0.9 * 2 * 512 * 64 * 4
     assert training.value is None and training.status == "oom" and said in training.reason
 
 
@@ -153,7 +208,7 @@ def test_what_was_read_before_memory_ran_out_is_kept(monkeypatch):
     def peak(apply, inputs, grad_out=None, *, device):
         if grad_out is not None:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-        return Peak(value=7, source="allocator", reserved_bytes=9, allocated_bytes=8)
+        return Peak(value=70_000, source="allocator", reserved_bytes=9, allocated_bytes=8)
 
     def short(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3 GiB")
@@ -162,7 +217,7 @@ def test_what_was_read_before_memory_ran_out_is_kept(monkeypatch):
     monkeypatch.setattr(memory.instruments_of(call), "saved_bytes", short)
     monkeypatch.setattr(call.framework, "empty_cache", emptied.append)
     found = probed(memory, call)
-    assert found["forward_peak_bytes"].value == 7
+    assert found["forward_peak_bytes"].value == 70_000
     training, rest = found["training_peak_bytes"], found["training_peak_bytes.unexplained"]
     assert training.status == "oom" and "9 GiB" in training.reason
     assert rest.value is None and "9 GiB" in rest.reason

@@ -217,7 +217,11 @@ def empty_cache(device: str) -> None:
 
 def out_of_memory(error: BaseException) -> bool:
     """Whether an error of this framework means that memory ran out."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or any(w in str(error) for w in _NO_MEMORY)
+
+
+# The CPU allocators of torch's builds for x86 and for ARM, and cuBLAS on a device that is full.
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def device_lost(error: BaseException) -> bool:

@@ -19,6 +19,7 @@ Read = TypeVar("Read", bound=Reading)
 def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     """Peaks with their parts, bytes saved for the backward, and what the allocator reserved."""
     forward, training = _peaks(call)
+    saved = _saved(call)
     found = []
     for metric, peak, both in (
         ("forward_peak_bytes", forward, False),
@@ -30,8 +31,9 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
         explained = model.parts(
             call.implementation, workload.spec, training=both, device=call.device
         )
+        peak = _plausible(peak, workload, training=both, saved=saved)
         found += model.broken_down(metric, peak, explained)
-    found.append(_saved(call).measurement("saved_bytes", "B"))
+    found.append(saved.measurement("saved_bytes", "B"))
     both = training is not None and training.reserved_bytes is not None
     return found + _reserved(training if both else forward, "both passes" if both else "forward")
 
@@ -45,6 +47,18 @@ def _peaks(call: Call) -> tuple[Peak, Peak | None]:
     if not call.has_backward:
         return forward, None
     return forward, _unless_short(call, partial(peak, grad_out=call.grad_out), Peak)
+
+
+def _plausible(peak: Peak, workload: Workload, *, training: bool, saved: Reading) -> Peak:
+    """The peak, or null with the reason where it is less than what must have been there: the
+    results that a call returns and, in training, what autograd saved."""
+    least, of_what = sum(model.results(workload.spec, training=training).values()), "its results"
+    if training and saved.value is not None and saved.value > least:
+        least, of_what = int(saved.value), "what is saved for the backward"
+    if peak.value is None or peak.value >= least:
+        return peak
+    reason = f"{peak.value:,.0f} B was read, less than the {least:,} B of {of_what}"
+    return Peak(value=None, reason=f"{reason}: the instrument misses memory ({peak.source})")
 
 
 def _saved(call: Call) -> Reading:
