@@ -2,7 +2,8 @@
 
 It prints, as JSON, a digest of the output's bits for each workload, or why there is none. It runs
 beside the process that asked for it, on the cases in reverse order, so that nothing but the inputs
-is the same.
+is the same. Asked to judge, it says of one workload whether a process that has made no other call
+is right on it.
 """
 
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from assay import host
@@ -24,9 +26,11 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Elsewhere:
-    """What became of a case in the other process: a digest of its output, or an error."""
+    """What became of a case in the other process: a digest of its output, or whether it is right
+    where that was asked, or an error."""
 
     digest: str | None = None
+    right: bool | None = None
     error: str | None = None
 
 
@@ -35,17 +39,7 @@ def start(
 ) -> Callable[[WorkloadSpec], Elsewhere | None]:
     """Start the other process; the function that comes back waits for it and says what became of a
     case, None where it was not run there in time."""
-    request = {
-        "name": name,
-        "specs": [spec.as_dict() for spec in specs],
-        "device": device,
-        "folders": [str(folder) for folder in folders],
-    }
-    process = subprocess.Popen(
-        [sys.executable, "-m", "assay.bench.twin", json.dumps(request)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-    )
+    process = _started(name, specs, device=device, folders=folders, judge=False)
     found: dict[str, Elsewhere] = {}
 
     def of(spec: WorkloadSpec) -> Elsewhere | None:
@@ -55,13 +49,51 @@ def start(
             except subprocess.TimeoutExpired:
                 process.kill()
                 output, _ = process.communicate()
-            for line in output.splitlines():
-                case = json.loads(line)
-                name = case.pop("name")
-                found[name] = Elsewhere(**case)
+            found.update(_answers(output))
         return found.get(spec.name)
 
     return of
+
+
+@lru_cache(maxsize=256)  # several ways of changing one case ask the same
+def right_when_fresh(path: Path, spec: WorkloadSpec, device: str) -> bool | None:
+    """Whether a process that makes no other call is right on a case; None where it did not say."""
+    process = _started(str(path), [spec], device=device, folders=(), judge=True)
+    try:
+        output, _ = process.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return None
+    there = _answers(output).get(spec.name, Elsewhere())
+    return False if there.error else there.right
+
+
+def _started(
+    name: str,
+    specs: Sequence[WorkloadSpec],
+    *,
+    device: str,
+    folders: Sequence[Path],
+    judge: bool,
+) -> subprocess.Popen:
+    request = {
+        "name": name,
+        "specs": [spec.as_dict() for spec in specs],
+        "device": device,
+        "folders": [str(folder) for folder in folders],
+        "judge": judge,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "assay.bench.twin", json.dumps(request)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+
+
+def _answers(output: bytes) -> dict[str, Elsewhere]:
+    cases = [json.loads(line) for line in output.splitlines()]
+    return {case.pop("name"): Elsewhere(**case) for case in cases}
 
 
 def main(request: str) -> None:
@@ -77,7 +109,10 @@ def main(request: str) -> None:
             call = bind(
                 asked["name"], make(spec), host=here, device=asked["device"], folders=folders
             )
-            told = {"digest": judge.digest(call)}
+            if asked["judge"]:
+                told = {"right": all(one.holds for one in judge.everything(call))}
+            else:
+                told = {"digest": judge.digest(call)}
         except Unsupported:
             continue  # the first process is refused it too, and tells
         except Exception as error:

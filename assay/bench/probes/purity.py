@@ -8,6 +8,7 @@ import numpy as np
 from assay.bench import judge
 from assay.bench.call import INPUTS, Call
 from assay.bench.cases import Plan
+from assay.bench.twin import right_when_fresh
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.workloads.making import make
@@ -53,11 +54,26 @@ def _said(complaint: str | None, cause: str = "") -> Measurement:
     return judge.failed("purity", complaint, cause) if complaint else judge.holds("purity")
 
 
-def _blamed(call: Call, comparisons: list[judge.Comparison], about: str, cause: str) -> Measurement:
-    """A verdict with a cause of its own, unless the implementation is wrong on any input."""
-    if not all(c.holds for c in comparisons) and not all(c.holds for c in judge.everything(call)):
+def _blamed(
+    call: Call,
+    comparisons: list[judge.Comparison],
+    about: str,
+    cause: str,
+    spec: WorkloadSpec | None = None,
+) -> Measurement:
+    """The verdict on a call of the shape `spec` that came after others.
+
+    State is blamed only where a fresh process is right on that very shape. What is wrong there too,
+    or cannot be asked there, fails without a cause: that is for other probes to name.
+    """
+    if all(comparison.holds for comparison in comparisons):
+        return judge.verdict("purity", comparisons)
+    if not all(comparison.holds for comparison in judge.everything(call)):
         return judge.unsupported("purity", "it is wrong on its first inputs already")
-    return judge.verdict("purity", comparisons, about, cause)
+    path, shape = call.implementation.path, spec or call.workload.spec
+    if path and right_when_fresh(path, shape, call.device):
+        return judge.verdict("purity", comparisons, about, cause)
+    return judge.verdict("purity", comparisons, f"on {shape.name}, ")
 
 
 def _inputs_stay(call: Call) -> Measurement:
@@ -81,7 +97,7 @@ def _fresh_inputs(call: Call, workload: Workload) -> Measurement:
     first = judge.bits(call)
     other = call.on(make(replace(workload.spec, seed=workload.spec.seed + 1000)))
     about = "on a second set of inputs of the same shape, "
-    verdict = _blamed(call, judge.forward(other), about, _REMEMBERED)
+    verdict = _blamed(call, judge.forward(other), about, _REMEMBERED, other.workload.spec)
     if (
         verdict.status == "ok"
         and judge.bits(call) != first
@@ -100,7 +116,7 @@ def _smaller_after(call: Call, workload: Workload) -> Measurement:
     call()
     comparisons = judge.everything(call.on(make(shorter)))
     about = "on a shorter call after a longer one, "
-    return _blamed(call, comparisons, about, _LEFT_BEHIND)
+    return _blamed(call, comparisons, about, _LEFT_BEHIND, shorter)
 
 
 def _earlier_output_stays(call: Call, workload: Workload) -> Measurement:
