@@ -87,7 +87,7 @@ def listing(kind: str, folders: Sequence[Path] = ()) -> dict[str, Plugin]:
     found = {plugin.name: plugin for plugin in _in_folder(own.path.parent, own)}
     for folder in folders:
         for plugin in _in_user_folder(Path(folder), own):
-            if plugin.name in found:
+            if plugin.name in found and plugin.path != found[plugin.name].path:
                 raise BadInput(
                     f"{plugin.path} is called like {found[plugin.name].path}; "
                     f"names are unique within {kind}: rename one of the two files"

@@ -5,6 +5,7 @@
                            report.html report.md figures/
 """
 
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from assay.records.schema import SCHEMA, Record, Run
 
 RUN_FILE = "run.json"
 LOG_FILE = "metrics.jsonl"
+_FILE = re.compile(r"(.+\.py)(:.*)?")  # an entry of a list that is a file, or something in one
 
 T = TypeVar("T")
 
@@ -136,9 +138,14 @@ def portable(folder: Path) -> str:
     return str(folder.relative_to(CHECKOUT) if folder.is_relative_to(CHECKOUT) else folder)
 
 
-def plugin_folders(run: Run) -> list[Path]:
-    """The user's plugin folders of a run, as paths on this machine."""
-    return [CHECKOUT / folder for folder in run.plugins]
+def plugins_named_by(run: Run) -> list[Path]:
+    """Folders and files with code that a run names, as paths on this machine.
+
+    A run may come from anyone, so these are loaded only where whoever asks trusts them.
+    """
+    entries = (entry for text in run.config.values() for entry in text.strip('"').split(","))
+    files = (Path(match[1]).resolve() for entry in entries if (match := _FILE.fullmatch(entry)))
+    return [*(CHECKOUT / folder for folder in run.plugins), *dict.fromkeys(files)]
 
 
 def read_done(folder: RunFolder, stage: str) -> Done | None:

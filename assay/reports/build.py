@@ -10,7 +10,8 @@ from pathlib import Path
 
 from assay.plugins import installed
 from assay.records.durable import make_folder, write_atomically
-from assay.records.run import RunFolder, plugin_folders
+from assay.records.run import RunFolder, plugins_named_by
+from assay.records.schema import Run
 from assay.reports import html, interactive, printed, style
 from assay.reports.chart import plates
 from assay.reports.contents import read_contents
@@ -42,15 +43,17 @@ class Built:
     report: Report
 
 
-def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
+def build(
+    folder: RunFolder, *, planned: Sequence[str] = (), plugin_folders: Sequence[Path] = ()
+) -> Built:
     """Write the report of the run in `folder`.
 
-    Stages in `planned` that never began are shown as unfinished. The user's figures come from the
-    plugin folders that run.json names.
+    Stages in `planned` that never began are shown as unfinished. Figures of the user's own come
+    from `plugin_folders`, never from what the run itself names: a run may be anyone's.
     """
     contents = proven(read_contents(folder, planned=planned))
-    present, gone = _present(plugin_folders(contents.run))
-    drawn = draw_all(contents.records, present)
+    unloaded = _unloaded(contents.run, plugin_folders)
+    drawn = draw_all(contents.records, plugin_folders)
     colours = style.colours(series.subject for chart in drawn.charts for series in chart.series)
     commit = commit_text(contents.run.commit, contents.run.dirty)
     source = f"{contents.run.study}, run {contents.run.run}, commit {commit}"
@@ -63,7 +66,7 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
         [] if "matplotlib" in missing else plates(drawn.charts),
         partial(printed.png, colours=colours, source=source),
     )
-    problems = (*gone, *drawn.problems, *dict.fromkeys(page_problems + print_problems))
+    problems = (*unloaded, *drawn.problems, *dict.fromkeys(page_problems + print_problems))
     report = compose(contents, charts=drawn.charts, problems=problems)
     return Built(
         markdown=_write(folder.path / "report.md", markdown(report, figures=list(prints))),
@@ -76,14 +79,15 @@ def build(folder: RunFolder, *, planned: Sequence[str] = ()) -> Built:
     )
 
 
-def _present(paths: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """Those of the run's own plugins that are here, and a line for each that is not."""
-    gone = [
-        f"the plugins {path} of this run are not here; their figures are left out"
-        for path in paths
-        if not path.exists()
+def _unloaded(run: Run, given: Sequence[Path]) -> list[str]:
+    """A line for each plugin folder of the run that was not given."""
+    there = {path.resolve() for path in given}
+    return [
+        f"this run names the plugins {path}, which were not loaded: figures of theirs are left "
+        "out; --plugins or --trust-plugins draws them"
+        for path in plugins_named_by(run)
+        if path.suffix != ".py" and path.resolve() not in there
     ]
-    return [path for path in paths if path.exists()], gone
 
 
 def _write(path: Path, text: str) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
 from assay.records import run as runs
@@ -27,18 +28,28 @@ def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterato
 
 
 @contextmanager
-def resumed(path: Path, host: Host) -> Iterator[ActiveRun]:
-    """An earlier run with the configuration it was started with, held while it is worked on."""
-    folder, run = runs.open_run(path)
-    asked = study_of(run)
+def resumed(path: Path, asked: Study, host: Host) -> Iterator[ActiveRun]:
+    """An earlier run with its own study (`study_of`), held while it is worked on."""
+    folder, _ = runs.open_run(path)
     stages = plan.make(asked, host)
     with folder.held():
         _, run = runs.open_run(path)  # again: another process may have added its session
         yield _begin(folder, asked, host, run.study, stages, sessions=run.sessions)
 
 
-def study_of(run: Run) -> Study:
-    """The study that a run was started with."""
+def study_of(run: Run, *, plugin_folders: Sequence[Path] = (), trust: bool = False) -> Study:
+    """The study that a run was started with.
+
+    Code that the run names is foreign: it must be among `plugin_folders`, which whoever asks has
+    given, or be trusted as a whole.
+    """
+    given = plugins.check_folders(plugin_folders)
+    named = runs.plugins_named_by(run)
+    if strange := [str(path) for path in named if path.resolve() not in given and not trust]:
+        raise BadInput(
+            f"run {run.run} names code that is not part of assay: {', '.join(strange)}. It is not "
+            "loaded unless you say so: give it with --plugins, or all of it with --trust-plugins"
+        )
     known = kconfig.load(None).config
     if set(known) != set(run.config):
         strange = ", ".join(sorted(set(known) ^ set(run.config)))
@@ -46,7 +57,8 @@ def study_of(run: Run) -> Study:
             f"run {run.run} was started with another menu of settings ({strange}); "
             "start a new run with `assay study run`"
         )
-    return study.build(run.config, plugin_folders=runs.plugin_folders(run))
+    folders = [path for path in named if path.suffix != ".py"] if trust else []
+    return study.build(run.config, plugin_folders=[*given, *folders])
 
 
 def latest(results: Path, asked: Study) -> Path | None:

@@ -52,10 +52,13 @@ class Earlier:
         return cls(run=run, records=records)
 
     def settings(self) -> list[str]:
-        """What the earlier run measured, as SYMBOL=VALUE."""
+        """What the earlier run measured, as SYMBOL=VALUE; files that it names are left out, for
+        whoever runs them has to name them."""
+        from assay.records.run import plugins_named_by
         from assay.studies.config_file import unquote
 
-        known = (symbol for symbol in _TAKEN if symbol in self.run.config)
+        left_out = ("IMPLEMENTATIONS",) if plugins_named_by(self.run) else ()
+        known = (s for s in _TAKEN if s in self.run.config and s not in left_out)
         return [f"{symbol}={unquote(self.run.config[symbol])}" for symbol in known]
 
     def judge(self, records: "Sequence[Record]") -> int:

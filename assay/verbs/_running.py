@@ -86,9 +86,11 @@ def run(
         try:
             records = execute.execute(active, progress)
         except KeyboardInterrupt:
-            progress.note(f"interrupted; go on with: assay study resume {folder.path}")
+            trust = " --trust-plugins" if active.study.plugin_folders else ""
+            progress.note(f"interrupted; go on with: assay study resume {folder.path}{trust}")
             return INTERRUPTED
-        built = build(folder, planned=active.study.stages)
+        folders = active.study.plugin_folders
+        built = build(folder, planned=active.study.stages, plugin_folders=folders)
     if as_json:
         print_json(records)
     elif show:

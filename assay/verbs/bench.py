@@ -11,6 +11,7 @@ from assay.verbs._running import finish
 
 if TYPE_CHECKING:
     from assay.records.schema import Record
+    from assay.verbs._regression import Earlier
 
 QUICK = "sdpa,eager,flash2_torch"  # what a quick bench compares where nothing is named
 EXAMPLE = "Example: assay bench my_attention.py --vs sdpa --workload b1_h8_s1024_d64"
@@ -73,6 +74,7 @@ def bench(
     if itself:
         stages = ["check", "noise"]
     elif earlier:
+        _refuse_unnamed(earlier, against, names or impl)
         stages += ["noise"]
         settings = [*earlier.settings(), "NOISE_COMPARISONS=10", *settings]
     of_its_own = config and not itself and not earlier  # a defconfig says its stages
@@ -83,3 +85,16 @@ def bench(
         return earlier.judge(records) if earlier else 0
 
     finish(run_adhoc("bench", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
+
+
+def _refuse_unnamed(earlier: "Earlier", against: Path, named: object) -> None:
+    """A run may be anyone's, so files that it measured are run only where they are named again."""
+    from assay.errors import BadInput
+    from assay.records.run import plugins_named_by
+
+    files = [str(path) for path in plugins_named_by(earlier.run)]
+    if files and not named:
+        raise BadInput(
+            f"--against {against}: it measured code of its own ({', '.join(files)}); name what is "
+            f"to be measured: assay bench {' '.join(files)} --against {against}"
+        )

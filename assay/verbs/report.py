@@ -21,13 +21,17 @@ def report(
         Path | None, typer.Argument(help="The run's folder; the newest below --out by default.")
     ] = None,
     out: flags.Out = flags.RESULTS,
+    plugins: flags.Plugins = None,
+    trust: flags.TrustPlugins = False,
 ) -> None:
-    from assay.records.run import newest_run, open_run
+    from assay.plugins import check_folders
+    from assay.records.run import newest_run, open_run, plugins_named_by
     from assay.reports.build import build
     from assay.verbs._running import show_report
 
-    folder, _ = open_run(path or newest_run(out))
-    built = build(folder)
+    folder, run = open_run(path or newest_run(out))
+    folders = [*(plugins or ()), *(plugins_named_by(run) if trust else ())]
+    built = build(folder, plugin_folders=check_folders(folders))
     show_report(built.report, results=True)
     for note in built.notes:
         print(note)

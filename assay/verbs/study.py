@@ -61,7 +61,7 @@ def run(
     earlier = session.latest(out, study) if keep_going else None
     here = host.inspect()
     begun = (
-        session.resumed(earlier, here)
+        session.resumed(earlier, study, here)
         if earlier
         else session.started(study, here, out, study.study)
     )
@@ -69,7 +69,11 @@ def run(
 
 
 def status(
-    path: RunArgument = None, out: flags.Out = flags.RESULTS, as_json: flags.Json = False
+    path: RunArgument = None,
+    out: flags.Out = flags.RESULTS,
+    plugins: flags.Plugins = None,
+    trust: flags.TrustPlugins = False,
+    as_json: flags.Json = False,
 ) -> None:
     """What of a run is done, and what resuming it would do. Example: assay study status"""
     from assay import host
@@ -82,7 +86,8 @@ def status(
     folder, record = runs.open_run(path or runs.newest_run(out))
     here = host.inspect()
     rows, earlier = [], []
-    for stage in plans.make(session.study_of(record), here):
+    study = session.study_of(record, plugin_folders=plugins or (), trust=trust)
+    for stage in plans.make(study, here):
         before = runs.stage_records(folder, stage.name)
         for planned in stage.cells:
             blocked = plans.obstacles(stage, planned.cell, here, earlier)
@@ -102,19 +107,23 @@ def status(
 def resume(
     path: RunArgument = None,
     out: flags.Out = flags.RESULTS,
+    plugins: flags.Plugins = None,
+    trust: flags.TrustPlugins = False,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
     """Do what is missing, failed or changed in a run. Example: assay study resume"""
     if dry_run:
-        status(path, out, as_json)
+        status(path, out, plugins, trust, as_json)
         return
     from assay import host
-    from assay.records.run import newest_run
+    from assay.records.run import newest_run, open_run
     from assay.studies import session
     from assay.verbs import _running
 
-    begun = session.resumed(path or newest_run(out), host.inspect())
+    path = path or newest_run(out)
+    study = session.study_of(open_run(path)[1], plugin_folders=plugins or (), trust=trust)
+    begun = session.resumed(path, study, host.inspect())
     finish(_running.run(begun, as_json=as_json))
 
 
@@ -126,6 +135,7 @@ def freeze(
     config: flags.Config = None,
     sets: flags.Set = None,
     plugins: flags.Plugins = None,
+    trust: flags.TrustPlugins = False,
 ) -> None:
     """Write a study down as defconfigs/NAME. Example: assay study freeze mine --set ROUNDS=9"""
     from assay.errors import BadInput
@@ -136,7 +146,8 @@ def freeze(
     if path and (config or sets):
         raise BadInput("--run already says the configuration; leave out --config and --set")
     if path:
-        study = session.study_of(runs.open_run(path)[1])
+        run = runs.open_run(path)[1]
+        study = session.study_of(run, plugin_folders=plugins or (), trust=trust)
     else:
         study = flags.load_study(config=config, sets=sets, plugins=plugins)
     target = kconfig.DEFCONFIGS / name

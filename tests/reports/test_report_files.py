@@ -99,14 +99,14 @@ def test_broken_figures_are_lines_in_the_report(tmp_path):
     own.mkdir()
     (own / "broken.py").write_text(BROKEN)
     (own / "wrong.py").write_text(WRONG)
-    run = begin(tmp_path / "run", plugins=[str(own), str(tmp_path / "gone")])
+    run = begin(tmp_path / "run", plugins=[str(own), str(tmp_path / "other")])
     append(run, "check", "k128", checked("sdpa"))
     append(run, "bench", "k128", latency("sdpa", [1.0, 2.0]))
-    built = build(run)
+    built = build(run, plugin_folders=[own])
     problems = "\n".join(built.report.problems)
     assert "figure broken failed: KeyError" in problems
     assert "figure wrong failed: draw returned int" in problems
-    assert "gone of this run are not here" in problems
+    assert "names the plugins" in problems and "other, which were not loaded" in problems
     assert "figure broken failed" in built.markdown.read_text()
     assert "no &lt;b&gt;such&lt;/b&gt; thing" in page_of(built)
     assert "latency_bench" in [path.stem for path in built.figures]

@@ -69,7 +69,7 @@ class StudyProcess:
         return self.finish(self.start(*self.run_arguments(*stages, **settings), **(env or {})))
 
     def resume(self, **environment: str) -> int:
-        return self.finish(self.start("resume", **environment))
+        return self.finish(self.start("resume", "--trust-plugins", **environment))
 
     @property
     def said(self) -> str:

@@ -53,7 +53,7 @@ def test_done_is_gone_while_a_stage_is_being_mended(study):
     """Otherwise a kill in the meantime would leave the earlier result looking current."""
     assert study.run("nap", env={"ASSAY_TEST_NAP": "fail"}) == 1
     assert study.done("nap").status == "failed"
-    with running(study, "resume", **SLEEP) as process:
+    with running(study, "resume", "--trust-plugins", **SLEEP) as process:
         wait_until(lambda: study.diary().count("nap") == 2, "the second attempt")
         assert study.done("nap") is None
         process.send_signal(signal.SIGTERM)

@@ -36,7 +36,7 @@ class Watch:
 
     def start(self):
         if self.has_run():
-            return self.study.start("resume")
+            return self.study.start("resume", "--trust-plugins")
         return self.study.start(*self.study.run_arguments(STAGE))
 
     def kill_once(self, aim: str, life_s: float) -> None:

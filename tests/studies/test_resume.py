@@ -73,7 +73,8 @@ def test_a_session_begun_meanwhile_is_kept(study, monkeypatch):
         return hold(folder)
 
     monkeypatch.setattr(RunFolder, "held", another_start_comes_first)
-    with session.resumed(study.run_folder.path, host.inspect()) as setting:
+    asked = session.study_of(study.run_json, trust=True)
+    with session.resumed(study.run_folder.path, asked, host.inspect()) as setting:
         assert setting.session == 3
     assert [s.number for s in study.run_json.sessions] == [1, 2, 3]
 

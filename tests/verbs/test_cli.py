@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command_line import SMALL, assay
+from command_line import IDENTITY, SMALL, assay
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -66,6 +66,48 @@ def test_a_corrupt_line_in_the_middle_of_a_log(checked, tmp_path):
     assert query.returncode == 2 and "metrics.jsonl:2" in query.stderr
     resume = assay("study", "resume", cwd=tmp_path)
     assert resume.returncode == 2 and "metrics.jsonl:2" in resume.stderr
+
+
+@pytest.fixture
+def foreign_run(tmp_path):
+    """A run from someone else, with plugins of every kind that leave a trace when they are run."""
+    trace = f"open({str(tmp_path / 'executed')!r}, 'a').write(__name__)\n"
+    bodies = {
+        "stages/evil.py": "def cells(study):\n    return []\n\n\ndef run(cell):\n    return []\n",
+        "figures/evil_figure.py": "def draw(records):\n    return []\n",
+    }
+    for name, body in bodies.items():
+        (tmp_path / "plugins" / name).parent.mkdir(parents=True)
+        (tmp_path / "plugins" / name).write_text(f'"""A test."""\n{trace}{body}')
+    kernel = tmp_path / "evil_file.py"
+    kernel.write_text(trace + IDENTITY)
+    sets = ["--set", "STAGES=evil", "--set", f"IMPLEMENTATIONS={kernel}"]
+    done = assay("study", "run", "--plugins", "plugins", *sets, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "executed").unlink()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "verb", [["report"], ["study", "status"], ["study", "resume", "--dry-run"], ["study", "resume"]]
+)
+def test_a_run_from_someone_else_executes_nothing(foreign_run, verb):
+    """Its run.json named plugin folders, and report, status and resume imported what lay there."""
+    done = assay(*verb, cwd=foreign_run)
+    assert not (foreign_run / "executed").exists()
+    assert done.returncode == (0 if verb == ["report"] else 2)
+    assert "plugins" in done.stdout + done.stderr
+    assert "--trust-plugins" in done.stdout + done.stderr
+    trusting = assay(*verb, "--trust-plugins", cwd=foreign_run)
+    assert trusting.returncode == 0, trusting.stderr
+    assert (foreign_run / "executed").exists()
+
+
+def test_plugins_from_the_command_line_need_no_trust_in_the_run(foreign_run):
+    kernel = foreign_run / "evil_file.py"
+    given = ["--plugins", "plugins", "--plugins", str(kernel)]
+    done = assay("study", "status", *given, cwd=foreign_run)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to a read-only folder")
