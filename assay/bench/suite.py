@@ -1,7 +1,8 @@
 """Runs every correctness probe on its cases, and turns what fails into a verdict.
 
 A verdict is one measurement for each probe: how many budgets the worst case takes; and, where a
-case fails, the smallest that still does, what is wrong there and the likely cause in words.
+case fails, the smallest that still does, what is wrong there and the likely cause in words. A probe
+that had no time for all its cases is incomplete, whatever the others said.
 """
 
 import sys
@@ -23,6 +24,7 @@ from assay.bench.twin import Elsewhere
 from assay.host import Host
 from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
+from assay.records.verdicts import incomplete
 from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
@@ -169,11 +171,22 @@ def _verdict(
     if failing:
         return _failure(bench, name, probe, trials, failing, passing)
     shares = [trial.share for trial in trials if trial.share is not None]
-    left = planned - len(trials)
-    notes = [f"{left} of {planned} cases not run: its time was over"] if left else []
+    notes = []
     refused = [trial for trial in trials if trial.status == "unsupported"]
     if refused:
         notes.append(f"{len(refused)} cases are not for it: {refused[0].reason}")
+    if len(trials) < planned:
+        return Measurement(
+            subject=bench.implementation.name,
+            metric=name,
+            value=max(shares, default=None),
+            unit="ratio",
+            samples=shares,
+            status="timeout",
+            reason="; ".join([incomplete(len(trials), planned), *notes]),
+            source=judge.SOURCE,
+            level="kernel",
+        )
     if not shares:
         reason = notes[-1] if notes else "there are no cases for it here"
         return Measurement(

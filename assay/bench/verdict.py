@@ -8,9 +8,10 @@ from assay import host, plugins
 from assay.attention import contract
 from assay.attention.contract import Implementation
 from assay.bench import suite
-from assay.bench.cases import BUDGET_S, CASES, QUICK_BUDGET_S, QUICK_CASES
+from assay.bench.cases import BUDGET_S, CASES, QUICK_CASES
 from assay.errors import BadInput
 from assay.records.schema import Measurement
+from assay.records.verdicts import cases_run
 from assay.workloads.spec import DTYPES
 
 
@@ -25,6 +26,11 @@ class Verdict:
     def failures(self) -> tuple[Measurement, ...]:
         return tuple(m for m in self.measurements if m.status not in ("ok", "unsupported"))
 
+    @property
+    def incomplete(self) -> tuple[Measurement, ...]:
+        """Those of the failures that only had no time for all their cases."""
+        return tuple(m for m in self.failures if cases_run(m))
+
     def __bool__(self) -> bool:
         return not self.failures
 
@@ -33,7 +39,11 @@ class Verdict:
             held = [m for m in self.measurements if m.status == "ok"]
             cases = sum(len(m.samples) for m in held)
             return f"{self.name} holds: {len(held)} probes, {cases} cases"
-        lines = [f"{self.name} fails {len(self.failures)} of {len(self.measurements)} probes"]
+        unfinished = [f"{m.metric} ran {cases_run(m)} cases" for m in self.incomplete]
+        lines = [f"{self.name} is incomplete: {', '.join(unfinished)}"]
+        if wrong := len(self.failures) - len(unfinished):
+            also = f"; {', '.join(unfinished)}" if unfinished else ""
+            lines = [f"{self.name} fails {wrong} of {len(self.measurements)} probes{also}"]
         for failure in self.failures:
             lines.append(f"  {failure.metric}: {failure.reason}")
             lines += [f"    likely cause: {failure.cause}"] if failure.cause else []
@@ -78,8 +88,7 @@ def check(
         fresh=(lambda: contract.load(attention)) if isinstance(attention, str) else None,
     )
     chosen = {name: plugins.load(there[name]) for name in suited if not probes or name in probes}
-    limit = budget_s or (QUICK_BUDGET_S if quick else BUDGET_S)
-    found = suite.run(bench, chosen, plan, budget_s=limit)
+    found = suite.run(bench, chosen, plan, budget_s=budget_s or BUDGET_S)
     measurements = tuple(item for item in found if isinstance(item, Measurement))
     return Verdict(name=implementation.name, measurements=measurements)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from assay.laws.noise import STAGE as NOISE
 from assay.records.model_metrics import MODELS
 from assay.records.schema import CELL_SECONDS, Record
+from assay.records.verdicts import cases_run
 from assay.reports.answers import answers
 from assay.reports.bench_table import bench_table
 from assay.reports.caveats import caveats
@@ -28,6 +29,7 @@ from assay.reports.verdicts import SUITE, verdicts
 _SHARE = "error_over_budget_"  # how a metric of the check begins
 # A stage may call these expected; in a stage that failed they are what failed.
 _FAILURES = ("failed", "oom", "timeout")
+_NAMED = 4  # of the probes that are incomplete, in the first line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +111,12 @@ def _thinned(table: Table) -> Table:
 def judge(found: Sequence[Stage]) -> tuple[str, str]:
     """The tone and the one line: holds, how many failed, unfinished, or nothing measured."""
     failed = sum(_failures(stage) for stage in found)
+    cut_short = _cut_short(found)
     unfinished = [stage.name for stage in found if stage.status == UNFINISHED]
     waiting = f"unfinished: {', '.join(unfinished) or 'no stage has begun'}"
-    if failed:
-        return "failed", f"{failed:,} failed" + (f"; {waiting}" if unfinished else "")
+    if failed or cut_short:
+        wrong = [f"{failed:,} failed"] if failed else []
+        return "failed", "; ".join([*wrong, *cut_short, *([waiting] if unfinished else [])])
     if unfinished or not found:
         return UNFINISHED, waiting
     others = Counter(status for stage in found for status in _statuses(stage))
@@ -123,12 +127,26 @@ def judge(found: Sequence[Stage]) -> tuple[str, str]:
     return "ok", f"holds{ended}"
 
 
+def _cut_short(found: Sequence[Stage]) -> list[str]:
+    """The probes that had no time for all their cases, with how many they ran."""
+    lacking = [
+        f"{record.subject} {record.metric} {counts} cases"
+        for stage in found
+        for record in stage.records
+        if record.metric != CELL_SECONDS and (counts := cases_run(record))
+    ]
+    more = f" and {len(lacking) - _NAMED} probes more" if len(lacking) > _NAMED else ""
+    return [f"incomplete: {', '.join(lacking[:_NAMED])}{more}"] if lacking else []
+
+
 def _failures(stage: Stage) -> int:
     """How many outcomes of a stage failed: none unless it or one of its records did."""
-    statuses = _statuses(stage)
+    complete = tuple(record for record in stage.records if not cases_run(record))
+    statuses = _statuses(replace(stage, records=complete))
     if stage.status not in ("failed", UNREADABLE) and "failed" not in statuses:
         return 0
-    return max(1, sum(status in _FAILURES for status in statuses))
+    failures = sum(status in _FAILURES for status in statuses)
+    return failures if len(complete) < len(stage.records) else max(1, failures)
 
 
 def _measured(record: Record) -> bool:

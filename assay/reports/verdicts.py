@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from assay.records.schema import CELL_SECONDS, Record
+from assay.records.verdicts import cases_run
 from assay.reports.numerals import DASH, number
 from assay.reports.tables import Entry, Table
 
@@ -35,6 +36,9 @@ def verdicts(records: Sequence[Record]) -> Table | None:
 def _entry(record: Record | None) -> Entry:
     if record is None:
         return Entry(text=DASH, hint="this probe does not apply to it here")
+    if counts := cases_run(record):
+        hint = record.reason or ""
+        return Entry(text="incomplete", detail=f"{counts} cases", hint=hint, tone=record.status)
     if record.status not in _WORDS:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from assay.records.schema import Record
-from assay.records.verdicts import is_verdict, is_wrong
+from assay.records.verdicts import cases_run, is_verdict, is_wrong
 from assay.studies.cell import Cell, implementations
 
 CHECK = "accuracy"  # the probe that says so of one workload
@@ -23,7 +23,8 @@ def _why(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None:
     mine = [record for record in earlier if record.subject == subject]
     broken = next((record for record in mine if record.stage == "suite" and is_wrong(record)), None)
     if broken:
-        return f"not timed: it fails {broken.metric}: {broken.reason}"
+        fails = "its" if cases_run(broken) else "it fails"
+        return f"not timed: {fails} {broken.metric}: {broken.reason}"
     if CHECK in cell.probes:
         return None  # it is checked in the cell itself, before it is timed
     here = [r for r in mine if r.workload and r.workload.name == cell.workload.name]

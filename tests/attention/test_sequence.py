@@ -40,4 +40,4 @@ def test_a_quick_check_holds(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_check_holds(name):
-    held(name, seed=1, budget_s=60, **SLOW_TO_COMPILE.get(name, {}))
+    held(name, seed=1, **SLOW_TO_COMPILE.get(name, {}))

@@ -43,7 +43,7 @@ def test_a_misplaced_mask_is_named(cause):
         seen = masks.misplaced(spec)[cause] if causal else everything
         return masked(q, k, v, scale, seen)
 
-    verdict = assay.check(attention, probes=["shapes"], budget_s=20)
+    verdict = assay.check(attention, probes=["shapes"])
     assert not verdict
     (failure,) = verdict.failures
     assert failure.cause and cause in failure.cause, failure.cause
@@ -56,6 +56,15 @@ def test_a_right_function_holds():
         m.metric for m in verdict.measurements
     }
     assay.assert_sound(eager.attention, probes=["accuracy"])
+
+
+def test_a_check_without_time_for_all_its_cases_is_incomplete():
+    """One of sixty cases was run, and `if assay.check(fn)` was true."""
+    verdict = assay.check(eager.attention, probes=["accuracy", "options"], budget_s=1e-9)
+    assert not verdict and len(verdict.incomplete) == 1
+    assert "attention is incomplete: accuracy ran 1 of 60 cases" in str(verdict)
+    with pytest.raises(AssertionError, match="incomplete"):
+        assay.assert_sound(eager.attention, budget_s=1e-9)
 
 
 def test_a_wrong_function_is_told_where_and_why():

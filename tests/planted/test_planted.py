@@ -85,7 +85,7 @@ LONG = {
 def test_a_planted_defect_is_caught_and_explained(path):
     failures = []
     for probe in literals(path)["CAUGHT_BY"]:
-        verdict = assay.check(str(path), probes=[probe], cases=60, budget_s=20)
+        verdict = assay.check(str(path), probes=[probe], cases=60)
         failures += [(m.metric, m.reason, m.cause or "") for m in verdict.failures]
         if is_explained(path, failures):
             break
@@ -96,7 +96,7 @@ def test_a_planted_defect_is_caught_and_explained(path):
 def test_a_planted_defect_in_jax_is_caught_and_explained(path):
     pytest.importorskip("jax")
     probes = literals(path)["CAUGHT_BY"]
-    verdict = assay.check(str(path), probes=probes, cases=12, budget_s=20, framework="jax")
+    verdict = assay.check(str(path), probes=probes, cases=12, framework="jax")
     assert_told(path, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
 
 

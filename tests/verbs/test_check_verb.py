@@ -1,6 +1,7 @@
 """`assay check` as a user meets it: what it says of files that are wrong, or cannot run."""
 
 import json
+import re
 
 from command_line import IDENTITY, SMALL, assay
 
@@ -15,6 +16,33 @@ def test_a_wrong_implementation_exits_1_and_is_not_timed(tmp_path):
     assert refused and "not timed: it fails" in refused[0]["reason"]
     timed = {r["subject"] for r in records if r["metric"] == "latency_ms"}
     assert timed == {"eager"}
+
+
+SLOW = (
+    '"""Right, and too slow for its budget."""\nimport time\n'
+    "from assay.attention.sequence import eager\n\n\n"
+    "def attention(q, k, v, *, causal, scale):\n    time.sleep(0.5)\n"
+    "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+)
+
+
+def test_a_check_that_ran_out_of_time_does_not_hold_and_nothing_is_timed(tmp_path):
+    """On a busy machine one case a probe was run, "5 of 6 cases not run" stood only in the record,
+    the check held, and bench timed a kernel that averages blind rows."""
+    (tmp_path / "slow.py").write_text(SLOW)
+    few = ["--probe", "accuracy,latency", "--set", "SUITE_BUDGET_S=1", "--set", "ROUNDS=5"]
+    done = assay("check", "slow.py", *few[:4], "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 1, done.stdout
+    first, *_ = done.stdout.splitlines()
+    assert re.search(r"incomplete: slow accuracy \d+ of 60 cases", first), first
+    assert "holds" not in first and "failed" not in first
+    stages = ["--set", "STAGES=suite,bench", *SMALL, "--json"]
+    done = assay("bench", "slow.py", *few, *stages, cwd=tmp_path)
+    assert done.returncode == 1
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert not [r for r in records if r["metric"] == "latency_ms" and r.get("value")]
+    (refused,) = [r for r in records if r.get("status") == "refused" and r.get("subject")]
+    assert "not timed: its accuracy: incomplete:" in refused["reason"]
 
 
 def test_a_file_that_fails_on_import_exits_2_and_the_others_go_on(tmp_path):

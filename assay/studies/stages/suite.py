@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from assay.bench.cases import QUICK_BUDGET_S, QUICK_CASES
+from assay.bench.cases import QUICK_CASES
 from assay.bench.loop import Begin
 from assay.bench.suite import takes_part
 from assay.records.schema import Measurement
@@ -30,9 +30,7 @@ def cells(study: Study) -> list[Cell]:
                 "seed": study.seed,
                 "dtypes": list(study.dtypes),
                 "cases": min(study.suite_cases, QUICK_CASES) if quick else study.suite_cases,
-                "budget_s": (
-                    min(study.suite_budget_s, QUICK_BUDGET_S) if quick else study.suite_budget_s
-                ),
+                "budget_s": study.suite_budget_s,
                 "quick": quick,
             },
         )
