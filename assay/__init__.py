@@ -10,8 +10,8 @@ with assay.capturing(model, "captures"):             # real inputs out of a runn
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay.bench.verdict import assert_sound, check
-    from assay.capture.capturing import capturing
+    from assay.captures.capturing import capturing
+    from assay.correctness.verdict import assert_sound, check
     from assay.records.run import load_records
 
 __version__ = "0.1.0"
@@ -20,9 +20,9 @@ __all__ = ["assert_sound", "capturing", "check", "load_records"]
 # public name -> the module that holds it, imported when the name is first used
 _HOMES = {
     "load_records": "assay.records.run",
-    "check": "assay.bench.verdict",
-    "assert_sound": "assay.bench.verdict",
-    "capturing": "assay.capture.capturing",
+    "check": "assay.correctness.verdict",
+    "assert_sound": "assay.correctness.verdict",
+    "capturing": "assay.captures.capturing",
 }
 
 

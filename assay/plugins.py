@@ -57,18 +57,22 @@ def installed(package: str) -> bool:
 
 
 @cache
-def kinds() -> dict[str, Plugin]:
-    """Every plugin folder of the package by its name, described by its `__init__.py`."""
-    found = {}
+def kinds() -> dict[str, tuple[Plugin, ...]]:
+    """The plugin folders of the package by name, each described by its `__init__.py`.
+
+    Several rooms may have a folder of one name, as correctness and performance have probes: their
+    files are of one kind, with the defaults of their own folder.
+    """
+    folders: dict[str, tuple[Plugin, ...]] = {}
     for path in sorted(PACKAGE.rglob("__init__.py")):
         folder = _describe(path, kind="kind", name=path.parent.name, defaults={})
         if "CONTRACT" in folder.literals:
-            found[folder.name] = folder
-    return found
+            folders[folder.name] = (*folders.get(folder.name, ()), folder)
+    return folders
 
 
-def kind_named(kind: str) -> Plugin:
-    """The plugin folder called `kind`."""
+def folders_of(kind: str) -> tuple[Plugin, ...]:
+    """The package's own folders of a kind; a user's file has the defaults of the last."""
     if kind not in kinds():
         raise BadInput(
             f"there is no kind of plugin called {kind!r}; there are {', '.join(kinds())}"
@@ -83,10 +87,10 @@ def listing(kind: str, folders: Sequence[Path] = ()) -> dict[str, Plugin]:
     sub-folders named for a kind. `folders` may also hold single files, taken in the same way. A
     name that is already taken is refused.
     """
-    own = kind_named(kind)
-    found = {plugin.name: plugin for plugin in _in_folder(own.path.parent, own)}
+    own = folders_of(kind)
+    found = {p.name: p for folder in own for p in _in_folder(folder.path.parent, folder)}
     for folder in folders:
-        for plugin in _in_user_folder(Path(folder), own):
+        for plugin in _in_user_folder(Path(folder), own[-1]):
             if plugin.name in found and plugin.path != found[plugin.name].path:
                 raise BadInput(
                     f"{plugin.path} is called like {found[plugin.name].path}; "
@@ -100,7 +104,7 @@ def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
     """The plugin called `name`, or the one in the file that `name` is the path of."""
     name = name.removeprefix(f"{kind}/")
     if name.endswith(".py"):
-        return _from_file(Path(name), kind_named(kind))
+        return _from_file(Path(name), folders_of(kind)[-1])
     there = listing(kind, folders)
     if name not in there:
         raise BadInput(
@@ -114,7 +118,7 @@ def check(plugin: Plugin) -> Plugin:
     """Refuse a file that cannot be what its kind asks for, going by its text alone."""
     if plugin.problem:
         raise BadInput(f"{plugin.path} {plugin.problem}")
-    absent = set(kind_named(plugin.kind).literals["CONTRACT"]) - plugin.functions
+    absent = set(folders_of(plugin.kind)[-1].literals["CONTRACT"]) - plugin.functions
     if absent:
         raise BadInput(
             f"{plugin.path} defines no function {', '.join(sorted(absent))}; "
@@ -204,9 +208,11 @@ def _told(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]
 
 
 def _functions(tree: ast.Module) -> frozenset[str]:
-    """Names that a file gives to functions: `def name`, or `name = compiled(...)`."""
+    """Names that a file gives to functions: `def name`, `name = compiled(...)`, or imported."""
     found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found |= {node.targets[0].id} if not node.targets[0].id.isupper() else set()
     return frozenset(found)

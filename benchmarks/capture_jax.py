@@ -24,9 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.capture.jax import Capture, capturing_flax
+from assay.captures.jax import Capture, capturing_flax
 from assay.laws import pairs
-from assay.models import gemma_fast
+from assay.models.gemma.fast import model as gemma_fast
 
 BLOCK = 20
 RESULTS = "full, 1 layer in 4, every 20th, results"

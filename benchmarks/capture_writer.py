@@ -18,14 +18,14 @@ from statistics import median
 
 import numpy as np
 
+from assay.captures.files import tensor_files
+from assay.captures.manifest import TensorEntry
+from assay.captures.recording.selection import Options
+from assay.captures.recording.taken import Loaded, Taken
+from assay.captures.recording.writer import Recording
+from assay.captures.store import Store
+from assay.captures.tensor import Tensor
 from assay.laws import pairs
-from assay.workloads.files import tensor_files
-from assay.workloads.manifest import TensorEntry
-from assay.workloads.recording.selection import Options
-from assay.workloads.recording.taken import Loaded, Taken
-from assay.workloads.recording.writer import Recording
-from assay.workloads.store import Store
-from assay.workloads.tensor import Tensor
 
 MEGABYTES = (1, 4, 16, 64)
 ROUND_MEGABYTES = 256

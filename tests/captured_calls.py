@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.workloads.files import tensor_files
-from assay.workloads.manifest import CaptureRecord, CaptureRun, End, Key, TensorEntry
+from assay.captures.files import tensor_files
+from assay.captures.manifest import CaptureRecord, CaptureRun, End, Key, TensorEntry
+from assay.captures.statistics import statistics
+from assay.captures.store import Store
+from assay.captures.tensor import Tensor, tensor_of
 from assay.workloads.rounding import rounded
-from assay.workloads.statistics import statistics
-from assay.workloads.store import Store
-from assay.workloads.tensor import Tensor, tensor_of
 
 RUN = "20260101T000000.000Z-made"
 OUTLIER_LAYER, OUTLIER_HEAD, OUTLIER_CHANNELS = 1, 1, (17, 29)

@@ -15,6 +15,9 @@ PACKAGE = ROOT / "assay"
 
 # room -> the rooms it may import. A new room is added here on purpose, or the test fails.
 BASE = {"errors", "plugins", "sources", "devices", "host", "records"}
+TELLING = {"errors", "host", "plugins", "records"}
+BELOW_MODELS = BASE | {"workloads", "captures", "attention", "kv"}
+BELOW_STUDIES = BELOW_MODELS | {"models", "instruments", "frameworks", "subjects", "laws"}
 MAY_IMPORT = {
     "errors": set(),
     "plugins": {"errors"},
@@ -23,20 +26,23 @@ MAY_IMPORT = {
     "host": {"devices"},
     "records": {"errors", "host", "plugins"},
     "peaks": {"plugins", "records"},
+    "laws": TELLING,
+    "verify": TELLING,
+    "reports": TELLING | {"laws"},
     "workloads": BASE,
-    "capture": BASE | {"workloads"},
+    "captures": BASE | {"workloads", "reports"},
     "attention": BASE | {"workloads"},
     "kv": BASE | {"workloads"},
-    "models": {"errors", "plugins", "host", "records", "workloads", "attention", "kv"},
-    "bench": BASE | {"workloads", "attention", "models", "laws"},
-    "studies": BASE | {"laws", "workloads", "attention", "models", "bench", "peaks", "capture"},
-    "laws": {"errors", "host", "plugins", "records"},
-    "reports": {"errors", "host", "plugins", "records", "laws"},
-    "verify": {"errors", "host", "plugins", "records"},
+    "models": BELOW_MODELS,
+    "instruments": BASE,
+    "frameworks": {"errors", "plugins", "records", "instruments"},
+    "subjects": BELOW_MODELS | {"models", "instruments", "frameworks"},
+    "correctness": BELOW_MODELS | {"models", "instruments", "frameworks", "subjects"},
+    "performance": BELOW_STUDIES | {"correctness"},
+    "studies": BELOW_STUDIES | {"correctness", "performance", "peaks"},
     "cli": {"errors", "plugins"},
-    "verbs": BASE
-    | {"laws", "peaks", "reports", "verify", "studies", "capture", "workloads", "models"},
-    "__init__": {"records", "bench", "capture"},
+    "verbs": BELOW_STUDIES | {"correctness", "peaks", "reports", "verify", "studies"},
+    "__init__": {"records", "correctness", "captures"},
     "__main__": {"cli"},
 }
 FRAMEWORKS = ("torch", "jax", "triton", "wandb", "ray")
@@ -76,9 +82,9 @@ def test_imports_point_down(path):
 def test_the_rule_sees_an_upward_import(tmp_path):
     file = tmp_path / "kernel.py"
     file.write_text(
-        "def attention():\n    from assay.bench import timing\n    import assay.studies\n"
+        "def attention():\n    from assay.performance import timing\n    import assay.studies\n"
     )
-    assert {"bench", "studies"} <= imported_rooms(file)
+    assert {"performance", "studies"} <= imported_rooms(file)
 
 
 def test_no_file_is_named_for_nothing():

@@ -130,7 +130,11 @@ def test_sources_follow_imports_anywhere_in_a_file(tmp_path):
 def test_sources_of_a_stage_reach_the_instruments():
     stage = plugins.find("stages", "bench").path
     reached = set(content_digests(stage))
-    assert {"assay/bench/loop.py", "assay/bench/call.py", "assay/studies/probing.py"} <= reached
+    assert {
+        "assay/performance/loop.py",
+        "assay/subjects/sequence.py",
+        "assay/studies/probing.py",
+    } <= reached
     assert not any(name.startswith("assay/reports") for name in reached)
 
 

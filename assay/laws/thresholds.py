@@ -12,14 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from assay.laws.pairs import (
-    Place,
-    interval,
-    log_ratios,
-    place_of,
-    resampled_medians,
-    why_unpaired,
-)
+from assay.laws.pairs import Place, interval, log_ratios, place_of, resampled_medians, why_unpaired
 from assay.laws.series import length_of, setting_of
 from assay.records.schema import Record
 

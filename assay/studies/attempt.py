@@ -15,12 +15,12 @@ from pathlib import Path
 
 import msgspec
 
-from assay.bench import isolate
-from assay.bench.loop import Begin
 from assay.host import CHECKOUT
+from assay.instruments import isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
 from assay.studies.cell import Cell, encode, outcome
+from assay.subjects.outcome import Begin
 
 _LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
@@ -86,7 +86,7 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
                 file.write(heading)
                 file.flush()
             before = stderr.tell()
-            exit = isolate.run(
+            exit = isolation.run(
                 [sys.executable, "-m", "assay.studies.worker", *arguments],
                 stdout=stdout,
                 stderr=stderr,

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay import plugins
-from assay.bench.loop import Begin
+from assay.correctness.models.selection import Candidate, select
 from assay.errors import BadInput
-from assay.models.option_text import spelled
-from assay.models.selection import Candidate, select
-from assay.models.steps import find
+from assay.models.gpt2.option_text import spelled
+from assay.models.gpt2.steps import find
 from assay.records.model_metrics import CACHE_BYTES, PARAMETERS, SECONDS
 from assay.records.schema import Measurement, WorkloadIdentity
 from assay.studies import side_by_side
 from assay.studies.cell import Cell, outcome
+from assay.subjects.outcome import Begin
 
 if TYPE_CHECKING:
-    from assay.models.examined.finding import Finding
-    from assay.models.examined.subject import Subject
+    from assay.correctness.models.finding import Finding
+    from assay.correctness.models.subject import Subject
 
 GATES = "gates"
 _FULL_SIZE = "counted at GPT-2 124M size, built on the meta device"
@@ -41,7 +41,7 @@ def run_gates(cell: Cell) -> Iterator[Begin | Measurement]:
         return
     import torch
 
-    from assay.models.examined import examination
+    from assay.correctness.models import examination
 
     torch.set_num_threads(1)  # models are small: a second thread would only wait
     candidates = select(_entries(cell), cell.plugin_folders).candidates
@@ -67,7 +67,7 @@ def _entries(cell: Cell) -> list[str]:
 
 def _alone(candidate: Candidate, cell: Cell) -> Iterator[Begin | Measurement]:
     """One model, gate by gate, so that a crash or a hang has the name of a gate."""
-    from assay.models.examined import examination
+    from assay.correctness.models import examination
 
     yield Begin(candidate.name)
     try:
@@ -103,8 +103,8 @@ def _together(candidates: Sequence[Candidate], cell: Cell) -> Iterator[Begin | M
 
 
 def _subject(candidate: Candidate) -> "Subject":
-    from assay.models.examined import own_models
-    from assay.models.examined import subject as subjects
+    from assay.correctness.models import own_models
+    from assay.correctness.models import subject as subjects
 
     if candidate.file is not None:
         return own_models.subject(candidate.file, candidate.class_name)
@@ -127,7 +127,7 @@ def _said(candidate: Candidate, cell: Cell, gate: str, found: "Finding", debug: 
 def _facts(
     candidate: Candidate, cell: Cell, subject: "Subject", elapsed_s: float
 ) -> Iterator[Measurement]:
-    from assay.models.examined.full_size import full_size
+    from assay.correctness.models.full_size import full_size
 
     size = full_size(subject, candidate.options)
     for metric, value, unit in (

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from assay import plugins
+from assay.captures import captured
 from assay.errors import BadInput
 from assay.studies.cell import Cell
 from assay.studies.study import Study
-from assay.workloads import captured
 from assay.workloads.spec import MASKS, WorkloadSpec, parse
 
 

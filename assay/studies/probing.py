@@ -9,18 +9,20 @@ import msgspec
 
 from assay import host, plugins
 from assay.attention import contract
-from assay.bench import loop, suite, twin
-from assay.bench.call import Call, bind
+from assay.captures.making import make
+from assay.correctness import second_process, suite
 from assay.errors import BadInput
 from assay.host import Host
+from assay.performance import loop
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
-from assay.workloads.making import make
+from assay.subjects.outcome import Begin, outcome_of
+from assay.subjects.sequence import Call, bind
 
 _TWIN_OF = "determinism"  # the probe that asks what another process gives
 
 
-def run_probes(cell: Cell) -> Iterator[loop.Begin | Measurement]:
+def run_probes(cell: Cell) -> Iterator[Begin | Measurement]:
     """Measure the cell's subjects with its probes on its workload."""
     assert cell.probes and cell.workload
     request = loop.Request(
@@ -36,26 +38,26 @@ def run_probes(cell: Cell) -> Iterator[loop.Begin | Measurement]:
 
 def run_alone(
     cell: Cell, metric: str, measure: Callable[[Call, Host], Iterable[Measurement]]
-) -> Iterator[loop.Begin | Measurement]:
+) -> Iterator[Begin | Measurement]:
     """What `measure` says of the cell's one subject on its workload; a failure under `metric`."""
     (subject,) = cell.subjects
     assert cell.workload
-    yield loop.Begin(subject)
+    yield Begin(subject)
     workload, here = make(cell.workload), host.inspect()
     try:
         call = bind(subject, workload, host=here, device=cell.device, folders=cell.plugin_folders)
         for measurement in measure(call, here):
             yield msgspec.structs.replace(measurement, subject=subject, workload=workload.identity)
     except Exception as error:
-        yield loop.outcome_of(error, subject=subject, metric=metric, workload=cell.workload)
+        yield outcome_of(error, subject=subject, metric=metric, workload=cell.workload)
 
 
-def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
+def run_suite(cell: Cell) -> Iterator[Begin | Measurement]:
     """Hold the cell's one subject against its probes on the cases that they make."""
     (subject,) = cell.subjects
     folders, options = cell.plugin_folders, cell.options
     _repeatable_xla()
-    yield loop.Begin(subject)
+    yield Begin(subject)
     try:
         implementation = contract.load(subject, folders)
         probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
@@ -76,7 +78,7 @@ def run_suite(cell: Cell) -> Iterator[loop.Begin | Measurement]:
     elsewhere = None
     if _TWIN_OF in probes:
         cases = probes[_TWIN_OF].cases(plan)
-        elsewhere = twin.start(subject, cases, device=cell.device, folders=folders)
+        elsewhere = second_process.start(subject, cases, device=cell.device, folders=folders)
     bench = suite.Bench(
         implementation=implementation,
         host=host.inspect(),

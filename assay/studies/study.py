@@ -161,7 +161,7 @@ def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
 
 def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     """Entries of which each names a model or a group of them."""
-    from assay.models import selection
+    from assay.correctness.models import selection
 
     entries = tuple(selection.located(entry) for entry in lists.some_entries(text))
     selection.select((entry for entry in entries if entry not in selection.GROUPS), folders)

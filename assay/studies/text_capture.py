@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from assay import host
+from assay.captures.manifest import CaptureRun, End
+from assay.captures.recording.selection import Options
+from assay.captures.recording.tally import Report
+from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput
-from assay.models import language_models, sample_text
-from assay.models.loaded import require
+from assay.models.pretrained import language_models, sample_text
+from assay.models.pretrained.loaded import require
 from assay.records.identity import digest
-from assay.workloads.manifest import CaptureRun, End
-from assay.workloads.recording.selection import Options
-from assay.workloads.recording.tally import Report
-from assay.workloads.store import MANIFEST, Store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class TextCapture:
 def carry_out(asked: TextCapture, *, run: str | None = None) -> Report:
     """Open the model, and capture one reading of the text."""
     require(("torch", "transformers"), purpose=f"to capture from {asked.model}")
-    from assay.capture.language_model import capture_text
+    from assay.captures.language_model import capture_text
 
     text = sample_text.read_given(asked.text)
     opened = language_models.open_model(

@@ -15,9 +15,9 @@ from typing import BinaryIO
 import msgspec
 
 from assay import plugins
-from assay.bench.loop import Begin
 from assay.records.schema import Measurement
 from assay.studies import cell as cells
+from assay.subjects.outcome import Begin
 
 
 def main(request: str, result: str, parent: str) -> None:

@@ -8,8 +8,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assay.workloads.manifest import CaptureRecord
-    from assay.workloads.recording.tally import Report
+    from assay.captures.manifest import CaptureRecord
+    from assay.captures.recording.tally import Report
 
 EXAMPLE = "Example: assay capture run --hf smollm2 --tokens 512 --decode 8 --to captures/smollm2"
 
@@ -54,9 +54,9 @@ def run(
     ] = "float32",
 ) -> None:
     """Run a language model on a text, and capture the inputs of its attention."""
+    from assay.captures.recording.selection import Options
+    from assay.captures.store import Store
     from assay.studies.text_capture import TextCapture, carry_out
-    from assay.workloads.recording.selection import Options
-    from assay.workloads.store import Store
 
     asked = TextCapture(
         model=hf,

@@ -8,9 +8,9 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from assay.captures.files.exchange import Arrival
+    from assay.captures.files.foreign import Said
     from assay.errors import BadInput
-    from assay.workloads.files.exchange import Arrival
-    from assay.workloads.files.foreign import Said
 
 EXPORT = "Example: assay capture export captures/smollm2 layer=3 --to exchange"
 IMPORT = "Example: assay capture import exchange/*.npz --to captures/theirs"
@@ -25,9 +25,9 @@ def export(
     to: Annotated[Path, typer.Option("--to", help="The folder for the files.")] = Path("exchange"),
 ) -> None:
     """Write records as attention_inputs_<time>_<key>.npz, each complete in itself."""
+    from assay.captures.files import exchange
+    from assay.captures.store import Store
     from assay.errors import BadInput
-    from assay.workloads.files import exchange
-    from assay.workloads.store import Store
 
     store = Store.open(path)
     found = store.find(records) if records else store.manifest().records
@@ -66,10 +66,10 @@ def import_(
     """Take files into a store: what `export` wrote, or with --foreign plain q, k and v."""
     import sys
 
+    from assay.captures.files import exchange
+    from assay.captures.files.foreign import Said
+    from assay.captures.store import Store
     from assay.errors import BAD_INPUT
-    from assay.workloads.files import exchange
-    from assay.workloads.files.foreign import Said
-    from assay.workloads.store import Store
 
     said = Said(order=order, dtype=dtype, scale=scale, causal=causal, alignment=alignment)
     store = Store.create(to)
@@ -86,8 +86,8 @@ def import_(
 
 
 def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, Arrival | BadInput]]":
+    from assay.captures.files import exchange
     from assay.errors import BadInput
-    from assay.workloads.files import exchange
 
     for path in files:
         try:
@@ -97,9 +97,9 @@ def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, Arrival | BadInput]]
 
 
 def _foreign(files: "Sequence[Path]", said: "Said") -> "Iterator[tuple[Path, Arrival | BadInput]]":
+    from assay.captures.files import foreign
+    from assay.captures.store import new_run_name
     from assay.errors import BadInput
-    from assay.workloads.files import foreign
-    from assay.workloads.store import new_run_name
 
     run = new_run_name()
     for step, path in enumerate(files):

@@ -78,7 +78,7 @@ def _refuse_others(models: str, others: Mapping[str, Any]) -> None:
 
 
 def _warn(study: "Study") -> None:
-    from assay.models.selection import select
+    from assay.correctness.models.selection import select
 
     for warning in select(study.models, study.plugin_folders).warnings:
         print(f"assay: {warning}", file=sys.stderr)
@@ -86,7 +86,7 @@ def _warn(study: "Study") -> None:
 
 def _show_selection(study: "Study", *, as_json: bool) -> None:
     """What would be examined, without examining it."""
-    from assay.models.selection import select
+    from assay.correctness.models.selection import select
     from assay.reports.tables import Table
     from assay.verbs._running import tell
 

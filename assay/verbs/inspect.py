@@ -9,7 +9,7 @@ from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
-    from assay.verbs._inspecting import Seen
+    from assay.captures.inspect.showing import Seen
 
 EXAMPLE = "Example: assay inspect captures/smollm2 layer=3,phase=prefill --html layer3.html"
 
@@ -47,7 +47,7 @@ def inspect(
     from assay.errors import BadInput
 
     if diff:
-        from assay.verbs._inspect_difference import compare
+        from assay.captures.inspect.difference_table import compare
 
         if records is None or html:
             raise BadInput("--diff compares two: assay inspect --diff FIRST SECOND, without --html")
@@ -59,10 +59,10 @@ def inspect(
 
 
 def _looked_at(path: Path, records: str | None, *, head: int | None, pictures: bool) -> "Seen":
-    from assay.capture.inspect import file_look, fullest, is_file, looks
+    from assay.captures.inspect import file_look, fullest, is_file, looks
+    from assay.captures.inspect.showing import Seen, followed
+    from assay.captures.store import Store
     from assay.errors import BadInput
-    from assay.verbs._inspecting import Seen, followed
-    from assay.workloads.store import Store
 
     if is_file(path):
         if records:
@@ -79,12 +79,12 @@ def _looked_at(path: Path, records: str | None, *, head: int | None, pictures: b
 def _tell(seen: "Seen", html: Path | None, *, as_json: bool) -> None:
     import sys
 
-    from assay.verbs import _inspecting
+    from assay.captures.inspect import showing
 
     if html:  # before anything is printed, which a closed pipe would end
-        _inspecting.write_page(seen, html)
+        showing.write_page(seen, html)
         print(f"page: {html}", file=sys.stderr if as_json else sys.stdout)
     if as_json:
-        _inspecting.print_json(seen.looks)
+        showing.print_json(seen.looks)
     else:
-        _inspecting.show(seen)
+        showing.show(seen)

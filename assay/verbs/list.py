@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from assay.plugins import Plugin
 
 EXAMPLE = "Example: assay list probes --plugins my_plugins"
-STEPS = "steps"  # no plugins: see assay/models/steps.py
+STEPS = "steps"  # no plugins: see assay/models/gpt2/steps.py
 
 
 def command() -> typer.Typer:
@@ -32,7 +32,7 @@ def list_plugins(
         _list_steps(as_json=as_json)
         return
     own = folders.check_folders(plugins or ())
-    wanted = [folders.kind_named(kind).name] if kind else sorted(folders.kinds())
+    wanted = [folders.folders_of(kind)[0].name] if kind else sorted(folders.kinds())
     found = [plugin for name in wanted for plugin in folders.listing(name, own).values()]
     if as_json:
         _print_json(found)
@@ -44,7 +44,7 @@ def _list_steps(*, as_json: bool) -> None:
     """What ablations call models; docs/models-steps.md has the options too."""
     import json
 
-    from assay.models.steps import STEPS as there
+    from assay.models.gpt2.steps import STEPS as there
 
     for step in there:
         told = step.description + (f" [{step.wanting}]" if step.wanting else "")

@@ -36,8 +36,8 @@ def replay(
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
+    from assay.captures import captured
     from assay.verbs._adhoc import run_adhoc
-    from assay.workloads import captured
 
     settings = flags.as_settings(
         impl=impl,

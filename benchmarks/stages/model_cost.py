@@ -8,14 +8,14 @@ cache), at the size of GPT-2 124M on a GPU and tiny on a CPU. Nothing is timed b
 
 from collections.abc import Iterator
 
-from assay.bench.loop import Begin
-from assay.models import steps
+from assay.models.gpt2 import steps
 from assay.plugins import PACKAGE
 from assay.records.identity import digest
 from assay.records.schema import Measurement
 from assay.sources import content_digests
 from assay.studies.cell import Cell
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ()
 # Of the rounds of a pass, and of the profiles of its subjects: what takes longer ends early.

@@ -7,15 +7,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from assay.attention import baseline, reference  # noqa: E402
-from assay.attention.budget import allowances  # noqa: E402
-from assay.attention.sequence import flash2_torch  # noqa: E402
-from assay.attention.sequence.flash2_torch import FlashAttention2, attention, tiles  # noqa: E402
-from assay.workloads.making import make  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
-from assay.workloads.visibility import visible  # noqa: E402
+from assay.attention import baseline, reference
+from assay.attention.budget import allowances
+from assay.attention.sequence import flash2_torch
+from assay.attention.sequence.flash2_torch import FlashAttention2, attention, tiles
+from assay.captures.making import make
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.visibility import visible
 
 
 def spec(**given) -> WorkloadSpec:

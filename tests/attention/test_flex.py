@@ -8,10 +8,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from assay import host  # noqa: E402
-from assay.attention.sequence import eager, flex  # noqa: E402
-from assay.devices import Device  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
+from assay import host
+from assay.attention.sequence import eager, flex
+from assay.devices import Device
+from assay.workloads.spec import WorkloadSpec
 
 CPU = replace(host.inspect(), devices=(Device(kind="cpu", index=0, name="", memory_bytes=1),))
 GPU = replace(CPU, devices=(Device(kind="cuda", index=0, name="H200", memory_bytes=1),))

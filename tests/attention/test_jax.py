@@ -7,16 +7,16 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
-import jax.numpy as jnp  # noqa: E402
+import jax.numpy as jnp
 
-from assay import host  # noqa: E402
-from assay.attention import contract  # noqa: E402
-from assay.attention.sequence import jax_cudnn, jax_pallas  # noqa: E402
-from assay.bench import judge  # noqa: E402
-from assay.bench.call import Call, bind_loaded  # noqa: E402
-from assay.devices import Device  # noqa: E402
-from assay.workloads.making import make  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
+from assay import host
+from assay.attention import contract
+from assay.attention.sequence import jax_cudnn, jax_pallas
+from assay.captures.making import make
+from assay.correctness import judge
+from assay.devices import Device
+from assay.subjects.sequence import Call, bind_loaded
+from assay.workloads.spec import WorkloadSpec
 
 HERE = host.inspect()
 NAMES = ("jax_xla", "jax_pallas", "jax_cudnn")

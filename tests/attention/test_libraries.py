@@ -12,11 +12,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from assay import host, plugins  # noqa: E402
-from assay.attention import contract  # noqa: E402
-from assay.attention.sequence import eager  # noqa: E402
-from assay.devices import Device  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
+from assay import host, plugins
+from assay.attention import contract
+from assay.attention.sequence import eager
+from assay.devices import Device
+from assay.workloads.spec import WorkloadSpec
 
 LIBRARIES = {
     "flash_attn": "flash_attn",

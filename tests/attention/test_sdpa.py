@@ -8,16 +8,16 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.nn.attention import SDPBackend  # noqa: E402
-from torch.profiler import ProfilerActivity, profile  # noqa: E402
+from torch.nn.attention import SDPBackend
+from torch.profiler import ProfilerActivity, profile
 
-from assay import host  # noqa: E402
-from assay.attention import contract  # noqa: E402
-from assay.attention.sequence import _sdpa, eager, sdpa_flash  # noqa: E402
-from assay.attention.sequence._flash_splits import splits  # noqa: E402
-from assay.attention.sequence._kernel_inputs import apart_from_blind, readable  # noqa: E402
-from assay.devices import Device  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
+from assay import host
+from assay.attention import contract
+from assay.attention.sequence import _sdpa, eager, sdpa_flash
+from assay.attention.sequence._flash_splits import splits
+from assay.attention.sequence._kernel_inputs import apart_from_blind, readable
+from assay.devices import Device
+from assay.workloads.spec import WorkloadSpec
 
 PINNED = ("sdpa_math", "sdpa_flash", "sdpa_efficient", "sdpa_cudnn")
 OPERATORS = {

@@ -5,10 +5,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from assay.attention import reference  # noqa: E402
-from assay.attention.sequence import eager  # noqa: E402
-from assay.attention.sequence._visible import visible  # noqa: E402
-from assay.workloads import visibility  # noqa: E402
+from assay.attention import reference
+from assay.attention.sequence import eager
+from assay.attention.sequence._visible import visible
+from assay.workloads import visibility
 
 CPU = torch.device("cpu")
 

@@ -9,15 +9,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from assay import plugins
 from assay.host import CHECKOUT
-from assay.models import variants
+from assay.models.gpt2 import variants
 from assay.records.schema import Measurement
 from assay.studies import kconfig
 
 BENCHMARKS = CHECKOUT / "benchmarks"
 sys.path.append(str(BENCHMARKS / "stages"))
 
-from _model_cost import passes, right, subjects  # noqa: E402
-from _model_cost.work import Machine, Operation, counted  # noqa: E402
+from _model_cost import passes, right, subjects
+from _model_cost.work import Machine, Operation, counted
 
 MACHINE = {"flops_per_s": 1e11, "bytes_per_s": 1e10, "launch_s": 1e-6}
 DEVICES = [

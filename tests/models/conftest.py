@@ -15,7 +15,7 @@ def exact_products():
 def short_table(monkeypatch):
     from gemma_cases import VOCABULARY
 
-    from assay.models import gemma
+    from assay.models.gemma import model as gemma
 
     monkeypatch.setattr(gemma, "PALIGEMMA_VOCAB_SIZE", VOCABULARY)
 

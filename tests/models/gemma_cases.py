@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.models import gemma, gemma_fast, lora
+from assay.models.gemma import lora
+from assay.models.gemma import model as gemma
+from assay.models.gemma.fast import model as gemma_fast
 
 BATCH, PREFIX, SUFFIX, CAPACITY = 2, 5, 3, 9
 LENGTH = PREFIX + SUFFIX
@@ -187,7 +189,7 @@ def same_rounding(found, wanted):
 
 def core_named(name, *, layer=None):
     """A core as a layer calls it: the name is looked up, or chosen, at every call."""
-    from assay.models.gemma_core import CORES, chosen_core
+    from assay.models.gemma.core import CORES, chosen_core
 
     def attend(q, k, v, mask, *, dtype):
         chosen = chosen_core(name, q, k, v, dtype=dtype, layer=layer)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from assay.correctness.models import tiny
 from assay.errors import BadInput
-from assay.models import checkpoint, checkpoint_file, variants
-from assay.models.examined import tiny
-from assay.models.gpt2_config import RA_MLA_Config
+from assay.models.gpt2 import checkpoint, checkpoint_file, variants
+from assay.models.gpt2.config import RA_MLA_Config
 
 OPTIONS = {
     "GPT2": {},

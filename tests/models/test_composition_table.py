@@ -9,8 +9,8 @@ pytest.importorskip("torch")
 import torch
 from tiny_gpt2 import single_parts
 
-from assay.models import variants
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2 import variants
+from assay.models.gpt2.config import GPTConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "models.md"
 HEADING = "| name | parts | parameters | bytes per token | of GPT2's |\n|---|---|---|---|---|\n"

@@ -6,9 +6,9 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import gemma_reference as reference  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import (  # noqa: E402
+import gemma_reference as reference
+import jax.numpy as jnp
+from gemma_cases import (
     BATCH,
     HEAD_DIM,
     LAYOUTS,
@@ -28,7 +28,7 @@ from gemma_cases import (  # noqa: E402
     some_mask,
 )
 
-from assay.models import gemma  # noqa: E402
+from assay.models.gemma import model as gemma
 
 SLOW = pytest.mark.slow
 

@@ -8,10 +8,11 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import BATCH, close, compiled, core_named, normal, some_mask  # noqa: E402
+import jax.numpy as jnp
+from gemma_cases import BATCH, close, compiled, core_named, normal, some_mask
 
-from assay.models import gemma, gemma_fast  # noqa: E402
+from assay.models.gemma import model as gemma
+from assay.models.gemma.fast import model as gemma_fast
 
 QUERIES, KEYS, DIM = 5, 9, 16
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")

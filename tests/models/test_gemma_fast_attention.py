@@ -8,9 +8,9 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import gemma_reference as reference  # noqa: E402
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import (  # noqa: E402
+import gemma_reference as reference
+import jax.numpy as jnp
+from gemma_cases import (
     BATCH,
     CAPACITY,
     HEAD_DIM,

@@ -8,8 +8,8 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import (  # noqa: E402
+import jax.numpy as jnp
+from gemma_cases import (
     BATCH,
     CAPACITY,
     PREFIX,
@@ -24,7 +24,7 @@ from gemma_cases import (  # noqa: E402
     same_bits,
 )
 
-from assay.models import gemma_fast  # noqa: E402
+from assay.models.gemma.fast import model as gemma_fast
 
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")
 TOKENS = np.arange(BATCH * CAPACITY).reshape(BATCH, CAPACITY) % VOCABULARY

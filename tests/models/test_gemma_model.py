@@ -6,8 +6,8 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import (  # noqa: E402
+import jax.numpy as jnp
+from gemma_cases import (
     BATCH,
     LENGTH,
     PREFIX,
@@ -22,7 +22,7 @@ from gemma_cases import (  # noqa: E402
     some_mask,
 )
 
-from assay.models import gemma  # noqa: E402
+from assay.models.gemma import model as gemma
 
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")
 

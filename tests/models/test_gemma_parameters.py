@@ -8,9 +8,9 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from flax import nnx  # noqa: E402
-from gemma_cases import (  # noqa: E402
+import jax.numpy as jnp
+from flax import nnx
+from gemma_cases import (
     HEAD_DIM,
     LAYOUTS,
     RANK,
@@ -24,7 +24,9 @@ from gemma_cases import (  # noqa: E402
     model,
 )
 
-from assay.models import gemma, gemma_config, gemma_fast  # noqa: E402
+from assay.models.gemma import config as gemma_config
+from assay.models.gemma import model as gemma
+from assay.models.gemma.fast import model as gemma_fast
 
 KEY = jax.random.key(0, impl="rbg")  # compiles quickly
 

@@ -8,8 +8,8 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import (  # noqa: E402
+import jax.numpy as jnp
+from gemma_cases import (
     BATCH,
     CAPACITY,
     HEAD_DIM,
@@ -29,7 +29,8 @@ from gemma_cases import (  # noqa: E402
     some_mask,
 )
 
-from assay.models import gemma, gemma_fast  # noqa: E402
+from assay.models.gemma import model as gemma
+from assay.models.gemma.fast import model as gemma_fast
 
 BOTH = (ValueError, AssertionError)
 

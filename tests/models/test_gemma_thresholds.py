@@ -8,11 +8,12 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import jax.numpy as jnp  # noqa: E402
-from gemma_cases import BATCH, core_named, normal, some_mask  # noqa: E402
+import jax.numpy as jnp
+from gemma_cases import BATCH, core_named, normal, some_mask
 
-from assay.models import gemma_core, gemma_thresholds  # noqa: E402
-from assay.models.gemma_core import CORES  # noqa: E402
+from assay.models.gemma import core as gemma_core
+from assay.models.gemma import thresholds
+from assay.models.gemma.core import CORES
 
 HERE = "here"
 CHOICES = (("gemma:xla", 1), ("gemma:pallas", 8))
@@ -20,7 +21,7 @@ CHOICES = (("gemma:xla", 1), ("gemma:pallas", 8))
 
 @pytest.fixture(autouse=True)
 def this_machine(monkeypatch):
-    monkeypatch.setattr(gemma_thresholds, "_fingerprint", lambda: HERE)
+    monkeypatch.setattr(thresholds, "_fingerprint", lambda: HERE)
 
 
 @pytest.fixture
@@ -167,5 +168,5 @@ def test_laws_write_what_auto_reads(file):
     write(file, recommend(records), [run_json(host=HERE)])
     sizes = {"heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16"}
     usable = {"layer": "gemma", "usable": ("xla", "pallas"), **sizes}
-    assert gemma_thresholds.measured_core(keys=512, **usable) == "xla"
-    assert gemma_thresholds.measured_core(keys=2048, **usable) == "pallas"
+    assert thresholds.measured_core(keys=512, **usable) == "xla"
+    assert thresholds.measured_core(keys=2048, **usable) == "pallas"

@@ -5,7 +5,7 @@ import tiny_gpt2
 import torch
 
 from assay.errors import BadInput
-from assay.models import sampling
+from assay.models.gpt2 import sampling
 
 CHANCES = torch.tensor([0.4, 0.3, 0.2, 0.06, 0.04], dtype=torch.float64)
 

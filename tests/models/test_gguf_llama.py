@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 gguf = pytest.importorskip("gguf")
 
-import made_gguf  # noqa: E402
+import made_gguf
 
-from assay.models import gguf_file, gguf_llama, language_models  # noqa: E402
+from assay.models.pretrained import gguf_file, gguf_llama, language_models
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import torch
 from tiny_gpt2 import decode, make, tokens
 from torch.nn import functional as F
 
-from assay.models.parts.cross_token_gate import statistic
+from assay.models.gpt2.parts.cross_token_gate import statistic
 
 HIDDEN = torch.ones(16, 16, dtype=torch.bool).triu(1)
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
@@ -237,7 +237,7 @@ def test_decoupled_rope_by_complex_numbers(x):
 )
 def test_decoding_absorbs_and_expands_alike(name, monkeypatch):
     """The same chunks through both paths."""
-    from assay.models.parts.mla import LatentSource
+    from assay.models.gpt2.parts.mla import LatentSource
 
     model, idx, found = make(name), tokens(), []
     for absorbs in (True, False):

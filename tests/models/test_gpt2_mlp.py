@@ -8,8 +8,8 @@ import torch
 from tiny_gpt2 import make, tokens
 from torch.nn import functional as F
 
-from assay.models.gpt2_coupling import Exports
-from assay.models.parts.mlp_cross_token import sparse
+from assay.models.gpt2.coupling import Exports
+from assay.models.gpt2.parts.mlp_cross_token import sparse
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
 

@@ -7,7 +7,7 @@ from assay.errors import BadInput, CannotRunHere
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from assay.models import language_models, loaded, random_models  # noqa: E402
+from assay.models.pretrained import language_models, loaded, random_models
 
 KINDS = random_models.names()
 TEXT = "To be, or not to be, that is the question."

@@ -8,18 +8,20 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-import gemma_reference  # noqa: E402
+import gemma_reference
 
-from assay import host, plugins  # noqa: E402
-from assay.bench import layer_loop  # noqa: E402
-from assay.bench.call import Unsupported  # noqa: E402
-from assay.bench.layer_call import bind, load, place  # noqa: E402
-from assay.bench.loop import Request  # noqa: E402
-from assay.errors import BadInput  # noqa: E402
-from assay.models import layer, layer_inputs, layer_reference, layer_work  # noqa: E402
-from assay.records.schema import Measurement  # noqa: E402
-from assay.workloads.rounding import rounded  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
+from assay import host, plugins
+from assay.correctness import layer_reference
+from assay.errors import BadInput
+from assay.models import layer
+from assay.performance import layer_loop
+from assay.performance.loop import Request
+from assay.records.schema import Measurement
+from assay.subjects import layer_inputs, layer_work
+from assay.subjects.layer import bind, load, place
+from assay.subjects.outcome import Unsupported
+from assay.workloads.rounding import rounded
+from assay.workloads.spec import WorkloadSpec
 
 LENGTH = 19
 SPEC = WorkloadSpec(

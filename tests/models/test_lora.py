@@ -6,7 +6,7 @@ import pytest
 jax = pytest.importorskip("jax")
 pytest.importorskip("flax")
 
-from gemma_cases import (  # noqa: E402
+from gemma_cases import (
     BATCH,
     LENGTH,
     RANK,
@@ -21,7 +21,7 @@ from gemma_cases import (  # noqa: E402
     some_mask,
 )
 
-from assay.models import lora  # noqa: E402
+from assay.models.gemma import lora
 
 OUTPUT = "BTNH,NHD->BTD"
 

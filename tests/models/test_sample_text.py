@@ -6,7 +6,7 @@ import platform
 import pytest
 
 from assay.errors import BadInput
-from assay.models import sample_text
+from assay.models.pretrained import sample_text
 
 
 def test_it_is_what_help_prints_and_long_enough_for_a_long_context():

@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 
-from assay.models import language_models, sample_text, smollm2  # noqa: E402
+from assay.models.pretrained import language_models, sample_text, smollm2
 
 
 def _installed() -> bool:

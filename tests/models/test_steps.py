@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
+from assay.correctness.models import tiny
 from assay.errors import BadInput
-from assay.models import steps
-from assay.models.examined import tiny
-from assay.models.gpt2_config import GPTConfig, RA_MLA_Config
+from assay.models.gpt2 import steps
+from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
 
 BY_ID = {step.id: step for step in steps.STEPS}
 RATIO = [step for step in steps.STEPS if step.family == "ratio"]
@@ -84,8 +84,8 @@ def test_the_page_is_what_the_registry_gives_now():
 
 def test_the_registry_needs_no_torch():
     code = (
-        "import sys; sys.modules['torch'] = None; from assay.models import steps; "
-        "from assay.models.examined import tiny"
+        "import sys; sys.modules['torch'] = None; from assay.models.gpt2 import steps; "
+        "from assay.correctness.models import tiny"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -9,8 +9,8 @@ from tiny_gpt2 import make, tokens
 
 from assay import plugins
 from assay.errors import BadInput
-from assay.models import variants
-from assay.models.gpt2_config import GPTConfig, RA_MLA_Config
+from assay.models.gpt2 import variants
+from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
 
 # Parameters of published models of these names at 124M size, by instantiating them, with their
 # vocabulary of 50257; bytes of a token in one layer in half precision.

@@ -2,7 +2,7 @@
 
 import torch
 
-from assay.models import variants
+from assay.models.gpt2 import variants
 
 SIZE = {
     "block_size": 16,

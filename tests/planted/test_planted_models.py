@@ -16,8 +16,8 @@ pytest.importorskip("torch")
 from new_process import environment
 
 from assay import plugins
-from assay.models.examined import own_models
-from assay.models.examined.examination import examine_all
+from assay.correctness.models import own_models
+from assay.correctness.models.examination import examine_all
 
 HERE = Path(__file__).parent / "models"
 

@@ -8,9 +8,9 @@ from verbs.command_line import assay
 
 pytest.importorskip("transformers")
 
+from assay.captures.store import Store
 from assay.errors import BadInput
 from assay.studies.text_capture import TextCapture, carry_out_once
-from assay.workloads.store import Store
 
 SETTINGS = {
     "STAGES": "capture,check",

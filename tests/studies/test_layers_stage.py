@@ -151,10 +151,10 @@ def test_a_cell_changes_with_the_code_of_its_layers(monkeypatch):
     here = host.inspect()
     before = fingerprint("layers", cell, here)
     digest = sources._digest
-    for file in ("gemma_fast_attention.py", "gemma_attention.py", "layer_check.py"):
+    for file in ("fast/attention.py", "gemma/attention.py", "correctness/layers.py"):
 
         def changed(path: Path, file: str = file) -> str:
-            return "changed" if path.name == file else digest(path)
+            return "changed" if str(path).endswith(file) else digest(path)
 
         monkeypatch.setattr(sources, "_digest", changed)
         assert fingerprint("layers", cell, here) != before, file

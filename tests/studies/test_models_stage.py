@@ -8,7 +8,7 @@ from study_process import StudyProcess
 pytest.importorskip("torch")
 
 from assay import host
-from assay.models import steps, variants
+from assay.models.gpt2 import steps, variants
 from assay.records.schema import CELL_SECONDS
 from assay.studies import kconfig
 from assay.studies.cell import Cell, fingerprint

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from command_line import assay
 
+from assay.captures.manifest import TensorEntry
+from assay.captures.recording.selection import Options
+from assay.captures.recording.taken import Taken
+from assay.captures.recording.writer import Recording
+from assay.captures.store import Store
 from assay.errors import BadInput
 from assay.verbs._exchanging import export
-from assay.workloads.manifest import TensorEntry
-from assay.workloads.recording.selection import Options
-from assay.workloads.recording.taken import Taken
-from assay.workloads.recording.writer import Recording
-from assay.workloads.store import Store
 
 
 def plain(path, seed=0):

@@ -3,7 +3,7 @@
 import pytest
 from command_line import assay
 
-from assay.workloads.store import Store
+from assay.captures.store import Store
 
 SMALL = ["--tokens", "9", "--decode", "2"]
 

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 FORGETFUL = '''"""Decodes with positions that begin anew with every call."""
 import torch
-from assay.models.variants import GPT2
+from assay.models.gpt2.variants import GPT2
 
 
 class GPT2_Forgetful(GPT2):

@@ -127,7 +127,7 @@ def test_what_fails_in_a_second_process_only_is_told(tmp_path):
     (tmp_path / "alone.py").write_text(
         "import sys\nfrom assay.attention.sequence import eager\n\n\n"
         "def attention(q, k, v, *, causal, scale):\n"
-        "    if 'twin' in ' '.join(sys.orig_argv):\n"
+        "    if 'second_process' in ' '.join(sys.orig_argv):\n"
         "        raise RuntimeError('another process holds the cache')\n"
         "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
     )

@@ -7,10 +7,10 @@ import captured_calls as made
 import pytest
 from command_line import assay
 
-from assay.workloads.files import tensor_files
-from assay.workloads.manifest import CaptureRun, Drops
-from assay.workloads.store import Store
-from assay.workloads.tensor import Tensor
+from assay.captures.files import tensor_files
+from assay.captures.manifest import CaptureRun, Drops
+from assay.captures.store import Store
+from assay.captures.tensor import Tensor
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
 import json
 
 import pytest
+from made_store import add, as_dtype, inputs, made
 from verbs.command_line import assay
-from workloads.made_store import add, as_dtype, inputs, made
 
 from assay import host
 

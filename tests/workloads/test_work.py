@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from assay.captures.making import make
 from assay.workloads import work
-from assay.workloads.making import make
 from assay.workloads.spec import WorkloadSpec
 
 SPEC = WorkloadSpec(

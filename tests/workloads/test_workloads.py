@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from assay.captures.making import make
 from assay.errors import BadInput
 from assay.workloads import blocks
-from assay.workloads.making import make
 from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec, parse
 

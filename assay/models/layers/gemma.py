@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from assay.models.gemma_attention import Attention, KVCache
-from assay.models.gemma_config import Config
+from assay.models.gemma.attention import Attention, KVCache
+from assay.models.gemma.config import Config
 from assay.models.layers import _gemma
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from assay.models.gemma_fast_attention import Attention
-from assay.models.gemma_fast_cache import KVCache
+from assay.models.gemma.fast.attention import Attention
+from assay.models.gemma.fast.cache import KVCache
 from assay.models.layers import _gemma
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.bench.loop import Begin
 from assay.records.schema import Measurement, Record
 from assay.studies import grid
 from assay.studies.cell import Cell
 from assay.studies.probing import run_probes
 from assay.studies.proof import unproven
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("host", "suite", "check")
 

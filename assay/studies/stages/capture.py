@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.bench.loop import Begin
+from assay.captures.recording.selection import Options
 from assay.errors import BadInput, CannotRunHere
 from assay.records.schema import Measurement
 from assay.studies import text_capture
 from assay.studies.cell import Cell
 from assay.studies.study import Study
-from assay.workloads.recording.selection import Options
+from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 SUPPLIES = True

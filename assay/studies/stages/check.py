@@ -5,12 +5,12 @@ Those of one workload share a process, and with it the reference; after a crash 
 
 from collections.abc import Iterator
 
-from assay.bench.loop import Begin
 from assay.records.schema import Measurement
 from assay.studies import grid
 from assay.studies.cell import Cell
 from assay.studies.probing import run_probes
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")

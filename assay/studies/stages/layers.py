@@ -6,14 +6,15 @@ Layers are called as in training: no cache, a causal mask, positions from 0.
 from collections.abc import Iterator
 
 from assay import host
-from assay.bench import layer_loop
-from assay.bench.loop import Begin, Request
 from assay.errors import BadInput
 from assay.models import layer
+from assay.performance import layer_loop
+from assay.performance.loop import Request
 from assay.records.schema import Measurement
 from assay.studies import grid
 from assay.studies.cell import Cell
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("host", "check")
 

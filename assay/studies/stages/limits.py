@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from itertools import product
 
-from assay.bench import limits
-from assay.bench.loop import Begin
+from assay.performance import limits
 from assay.records.schema import Measurement
 from assay.studies import grid
 from assay.studies.cell import Cell
 from assay.studies.probing import run_alone
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("suite", "check", "bench")
 

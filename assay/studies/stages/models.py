@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from assay import plugins
-from assay.bench.loop import Begin
-from assay.models import selection
-from assay.models.selection import Candidate
+from assay.correctness.models import selection
+from assay.correctness.models.selection import Candidate
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 from assay.studies.examining import GATES, gates_in_order, run_gates
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from assay.bench import noise
-from assay.bench.loop import Begin
+from assay.performance import noise
 from assay.records.schema import Measurement, Record
 from assay.studies import grid
 from assay.studies.cell import Cell
 from assay.studies.probing import run_alone
 from assay.studies.proof import unproven
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("suite", "check", "bench")
 

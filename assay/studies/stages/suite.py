@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from assay.bench.cases import QUICK_CASES
-from assay.bench.loop import Begin
-from assay.bench.suite import takes_part
+from assay.correctness.cases import QUICK_CASES
+from assay.correctness.suite import takes_part
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 from assay.studies.grid import probes_of
 from assay.studies.probing import run_suite
 from assay.studies.study import Study
+from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")

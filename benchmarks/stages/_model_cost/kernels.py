@@ -6,11 +6,11 @@ from statistics import median
 from typing import Any
 
 from _model_cost.telling import value
-from assay.bench.loop import Begin
-from assay.bench.profile import device as profiler
-from assay.bench.profile import trace
-from assay.bench.profile.operation import in_words
+from assay.instruments.operation import in_words
+from assay.performance.profile import device as profiler
+from assay.performance.profile import trace
 from assay.records.schema import Measurement
+from assay.subjects.outcome import Begin
 
 
 def measurements(

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from assay.bench.clocks.torch import clock
+from assay.frameworks.torch.timing import clock
 
 Call = Callable[[], Any]
 Samples = dict[str, list[float]]

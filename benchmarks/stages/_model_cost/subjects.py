@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from assay.models import variants
-from assay.models.examined import tiny
-from assay.models.gpt2_config import Config, GPTConfig, RA_MLA_Config
+from assay.correctness.models import tiny
+from assay.models.gpt2 import variants
+from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
 
 BASELINE = "GPT2"
 _AWAKE = 0.02  # noise on all weights, so that no gate that starts at zero hides its mechanism

@@ -16,8 +16,8 @@ from _model_cost.outcomes import recorded
 from _model_cost.right import Wrong
 from _model_cost.subjects import Shape
 from _model_cost.work import Machine, Operation, counted
-from assay.bench.loop import Begin
 from assay.records.schema import Measurement
+from assay.subjects.outcome import Begin
 
 PASSES: dict[str, Callable[..., Callable[[], Any]]] = {
     "forward": passes.forward,

@@ -8,9 +8,9 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from flash2_problem import Problem  # noqa: E402
+from flash2_problem import Problem
 
-from assay.attention.sequence import flash2_triton  # noqa: E402
+from assay.attention.sequence import flash2_triton
 
 pytestmark = [
     pytest.mark.skipif(

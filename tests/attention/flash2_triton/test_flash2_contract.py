@@ -9,13 +9,13 @@ from new_process import ROOT, environment
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from flash2_problem import Problem  # noqa: E402
+from flash2_problem import Problem
 
-from assay.attention.sequence import flash2_triton  # noqa: E402
-from assay.attention.sequence.flash2_triton import configs, launch, operator  # noqa: E402
-from assay.devices import Device  # noqa: E402
-from assay.host import Host  # noqa: E402
-from assay.workloads.spec import WorkloadSpec  # noqa: E402
+from assay.attention.sequence import flash2_triton
+from assay.attention.sequence.flash2_triton import configs, launch, operator
+from assay.devices import Device
+from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="kernels are compiled here: see test_on_gpu.py"

@@ -5,10 +5,10 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
 
-from flash2_problem import Problem  # noqa: E402
+from flash2_problem import Problem
 
-from assay.attention.sequence import flash2_triton  # noqa: E402
-from assay.attention.sequence.flash2_triton.operator import flash2  # noqa: E402
+from assay.attention.sequence import flash2_triton
+from assay.attention.sequence.flash2_triton.operator import flash2
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="kernels are compiled here: see test_on_gpu.py"

@@ -13,11 +13,11 @@ pytest.importorskip("triton")
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-from flash2_problem import GPU  # noqa: E402
+from flash2_problem import GPU
 
-from assay.attention.sequence import flash2_triton  # noqa: E402
-from assay.attention.sequence.flash2_triton import configs  # noqa: E402
-from assay.attention.sequence.flash2_triton.launch import target_of  # noqa: E402
+from assay.attention.sequence import flash2_triton
+from assay.attention.sequence.flash2_triton import configs
+from assay.attention.sequence.flash2_triton.launch import target_of
 
 BITS = {"bfloat16": 16, "float16": 16, "float32": 32}
 

@@ -13,10 +13,10 @@ pytest.importorskip("triton")
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
-from flash2_problem import GPU, Problem  # noqa: E402
+from flash2_problem import GPU, Problem
 
-from assay.attention.sequence import flash2_triton  # noqa: E402
-from assay.attention.sequence.flash2_triton.operator import flash2  # noqa: E402
+from assay.attention.sequence import flash2_triton
+from assay.attention.sequence.flash2_triton.operator import flash2
 
 
 def bytes_free() -> int:

@@ -10,11 +10,7 @@ less the gradient of the row's normaliser where there is one: d lse / d score is
 import triton
 import triton.language as tl
 
-from assay.attention.sequence.flash2_triton.tiles import (
-    load_tile,
-    offsets,
-    row_at,
-)
+from assay.attention.sequence.flash2_triton.tiles import load_tile, offsets, row_at
 
 
 @triton.jit(do_not_specialize=["M", "heads", "tiles"])

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "the claim does not grow with the batch"
 CAUGHT_BY = ("bytes",)

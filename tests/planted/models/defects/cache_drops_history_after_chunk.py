@@ -8,7 +8,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from assay.models.gpt2_config import RA_MLA_Config
+from assay.models.gpt2.config import RA_MLA_Config
 
 PLANTED = "a chunk returns a cache without the earlier entries"
 CAUGHT_BY = ("cached",)

@@ -7,7 +7,7 @@ import torch
 from torch import einsum, nn
 from torch.nn.functional import cross_entropy, gelu, layer_norm
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "the first head never enters the output"
 CAUGHT_BY = ("gradients",)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "half of w13 never enters the result"
 CAUGHT_BY = ("gradients",)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "dropout runs in eval mode, at a rate that the configuration does not set"
 CAUGHT_BY = ("modes", "state")

@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from assay.models.variants import GPT2_MLA_KV
+from assay.models.gpt2.variants import GPT2_MLA_KV
 
 PLANTED = "the orthogonal start of the splice is lost"
 CAUGHT_BY = ("init",)

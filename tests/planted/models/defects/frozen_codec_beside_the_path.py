@@ -4,7 +4,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from assay.models.gpt2_config import RA_MLA_Config
+from assay.models.gpt2.config import RA_MLA_Config
 
 PLANTED = "what the codec gives is not used"
 CAUGHT_BY = ("splice",)

@@ -8,7 +8,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "the gate of the first layer is not made neutral"
 CAUGHT_BY = ("neutral",)

@@ -8,7 +8,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "each training call moves the coupling; no checkpoint knows of it"
 CAUGHT_BY = ("state", "checkpoint")

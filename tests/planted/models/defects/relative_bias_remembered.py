@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.models.gpt2_config import GPTConfig
+from assay.models.gpt2.config import GPTConfig
 
 PLANTED = "a tensor computed from parameters is kept between calls"
 CAUGHT_BY = ("state", "step", "gradients")

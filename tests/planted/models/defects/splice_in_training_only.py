@@ -7,7 +7,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from assay.models.gpt2_config import RA_MLA_Config
+from assay.models.gpt2.config import RA_MLA_Config
 
 PLANTED = "evaluation does not go through the splice"
 CAUGHT_BY = ("modes", "splice")

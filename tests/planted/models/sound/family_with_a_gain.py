@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from assay.models.gpt2_config import GPTConfig
-from assay.models.variants import GPT2
+from assay.models.gpt2.config import GPTConfig
+from assay.models.gpt2.variants import GPT2
 
 
 class GPT2FamilyWithAGain(GPT2):

@@ -2,9 +2,9 @@
 
 from _diary import begin
 
-from assay.bench.loop import Begin
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
+from assay.subjects.outcome import Begin
 
 
 def cells(study):

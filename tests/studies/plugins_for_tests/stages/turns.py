@@ -3,9 +3,9 @@
 import os
 import sys
 
-from assay.bench.loop import Begin
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
+from assay.subjects.outcome import Begin
 
 SUBJECTS = {
     "one crashes": ("a", "crashes", "b", "refuses", "c"),

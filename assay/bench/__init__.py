@@ -1,1 +1,0 @@
-"""Instruments: how a call is made, timed, limited and judged."""

@@ -1,0 +1,154 @@
+"""Calls out of npz files that others wrote: q, k and v, perhaps a mask, the output and how."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay.captures.files import npz_form, tensor_files
+from assay.captures.files.exchange import Arrival
+from assay.captures.manifest import CaptureRecord, CaptureRun, Key, Phase, Scalar, TensorEntry
+from assay.captures.recording.filing import now
+from assay.captures.tensor import FLOATS, STORED_AS, Tensor, tensor_of
+from assay.errors import BadInput
+
+ORDERS = ("BHSD", "BSHD")
+ALIGNMENTS = ("bottom-right", "top-left")
+_HEADED = ("q", "k", "v", "out")
+_ARRAYS = (*_HEADED, "mask")
+_SCALARS = ("scale", "causal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """What such a file does not say itself. Without scale it is 1 / sqrt(head_dim), without
+    causal every query sees every key: as torch's scaled_dot_product_attention takes it."""
+
+    order: str = "BHSD"
+    dtype: str | None = None  # of arrays that hold bits, such as uint16 for bfloat16
+    scale: float | None = None
+    causal: bool | None = None
+    alignment: str | None = None
+    phase: Phase = "eval"
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("order", self.order, ORDERS),
+            ("alignment", self.alignment, (None, *ALIGNMENTS)),
+            ("dtype", self.dtype, (None, *FLOATS)),
+        ):
+            if value not in allowed:
+                told = ", ".join(one for one in allowed if one)
+                raise BadInput(f"{name} {value!r} is not one of {told}")
+
+
+def arrival(path: Path, *, run: str, step: int, said: Said) -> tuple[Arrival, list[str]]:
+    """The call of a file, and the names of arrays in it that mean nothing here."""
+    arrays = npz_form.arrays_of(tensor_files.content_of(path), path)
+    missing = [name for name in "qkv" if name not in arrays]
+    if missing:
+        raise BadInput(
+            f"{path} has no {', '.join(missing)}; it has {', '.join(arrays) or 'nothing'}; wanted "
+            "q [B, H, Sq, D], k and v [B, Hkv, Sk, D], and mask, out, scale, causal where known"
+        )
+    tensors = {n: _tensor(path, n, arrays[n], said) for n in _ARRAYS if n in arrays}
+    _check_shapes(path, tensors)
+    scalars = _scalars(path, arrays, tensors, said)
+    entries = {
+        name: TensorEntry(
+            dtype=t.dtype, shape=t.shape, order=said.order if name in _HEADED else None
+        )
+        for name, t in tensors.items()
+    }
+    record = CaptureRecord(
+        key=Key(run=run, step=step, layer=-1, site=path.stem),
+        phase=said.phase,
+        mode="full",
+        framework="unknown",
+        device="unknown",
+        implementation=None,
+        tensors=entries,
+        scalars=scalars,
+        time=now(),
+    )
+    told = CaptureRun(
+        run=run, rank=0, time=now(), model={}, config={}, versions={}, host="",
+        options={"imported": "foreign npz"}, pid=0,
+    )  # fmt: skip
+    ignored = [name for name in arrays if name not in (*_ARRAYS, *_SCALARS)]
+    return Arrival(record=record, tensors=tensors, run=told), ignored
+
+
+def _tensor(path: Path, name: str, array: np.ndarray, said: Said) -> Tensor:
+    if name in _HEADED and array.ndim != 4:
+        raise BadInput(f"{path}: {name} has shape {array.shape}; wanted four axes, {said.order}")
+    if name in _HEADED and said.order == "BSHD":
+        array = np.ascontiguousarray(array.swapaxes(1, 2))
+    if name in _HEADED and said.dtype and _holds_bits(array, said.dtype):
+        return Tensor(said.dtype, array.view(STORED_AS[said.dtype]))
+    allowed = FLOATS if name in _HEADED else (*FLOATS, "bool")
+    if array.dtype.name not in allowed or not array.dtype.isnative:
+        raise BadInput(
+            f"{path}: {name} is {array.dtype}; wanted one of {', '.join(allowed)}. For bits of "
+            "a dtype that NumPy lacks, say which: --dtype bfloat16"
+        )
+    return tensor_of(array)
+
+
+def _check_shapes(path: Path, tensors: dict[str, Tensor]) -> None:
+    q, k, v = (tensors[name].shape for name in "qkv")
+    alike = q[0] == k[0] == v[0] and k[1:3] == v[1:3] and q[3] == k[3]
+    if not alike or 0 in (*q, *k, *v) or q[1] % k[1]:
+        raise BadInput(
+            f"{path}: q {q}, k {k}, v {v} are no call of attention; wanted [B, H, Sq, D], "
+            "[B, Hkv, Sk, D] twice, and H a multiple of Hkv. Other axes: --order BSHD"
+        )
+    if len({tensors[name].dtype for name in "qkv"}) > 1:
+        raise BadInput(f"{path}: q, k and v have different dtypes; wanted one")
+    out = (*q[:3], v[3])
+    if "out" in tensors and tensors["out"].shape != out:
+        raise BadInput(f"{path}: out has shape {tensors['out'].shape}, q and v make {out}")
+    if "mask" in tensors:
+        mask, scores = tensors["mask"].shape, (*q[:3], k[2])
+        fits = len(mask) <= 4 and all(
+            m in (1, s) for m, s in zip(mask[::-1], scores[::-1], strict=False)
+        )
+        if not fits:
+            raise BadInput(f"{path}: mask {mask} does not broadcast to {scores}")
+
+
+def _scalars(
+    path: Path, arrays: dict[str, np.ndarray], tensors: dict[str, Tensor], said: Said
+) -> dict[str, Scalar]:
+    q, k = tensors["q"].shape, tensors["k"].shape
+    scale = said.scale if said.scale is not None else _scalar(path, arrays, "scale")
+    scale = q[3] ** -0.5 if scale is None else float(scale)
+    causal = said.causal if said.causal is not None else _scalar(path, arrays, "causal")
+    if not math.isfinite(scale):
+        raise BadInput(f"{path}: scale {scale} is not a finite number")
+    scalars: dict[str, Scalar] = {"scale": scale, "causal": bool(causal)}
+    if causal:
+        if q[2] != k[2] and said.alignment is None:
+            raise BadInput(
+                f"{path} is causal with {q[2]} queries and {k[2]} keys: say whether the last of "
+                "each stand together (--alignment bottom-right) or the first (top-left)"
+            )
+        scalars["alignment"] = said.alignment or "bottom-right"
+    return scalars
+
+
+def _scalar(path: Path, arrays: dict[str, np.ndarray], name: str) -> Any:
+    if name not in arrays:
+        return None
+    array = arrays[name]
+    if array.size != 1 or array.dtype.kind not in "bfiu":
+        raise BadInput(f"{path}: {name} is {array.dtype} {array.shape}; wanted one number")
+    return array.reshape(()).item()
+
+
+def _holds_bits(array: np.ndarray, dtype: str) -> bool:
+    """Whether these are bits of `dtype`, also where NumPy lost the dtype's name (|V2)."""
+    same = array.dtype.itemsize == np.dtype(STORED_AS[dtype]).itemsize
+    return same and array.dtype.kind in "uV"

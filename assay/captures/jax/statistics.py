@@ -1,0 +1,98 @@
+"""Statistics of tensors, computed where they lie: a short vector leaves the device, no tensor does.
+
+The same quantities as assay.captures.statistics, but summed in float32. All tensors of a call
+share one vector, since each array that goes to the host costs as much as a small kernel.
+"""
+
+import math
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from assay.captures.manifest import Statistics, TensorEntry
+from assay.captures.statistics import OUTLIERS
+from assay.captures.tensor import FLOATS
+
+_HEADS_AXIS = {"q": 1, "k": 1, "v": 1, "out": 1, "cache.k": 2, "cache.v": 2}
+_COUNTS, _MOMENTS = 2, 4  # finite ones and zeros; least, greatest, mean, standard deviation
+
+
+def packed(tensors: Mapping[str, jax.Array]) -> jax.Array:
+    """The statistics of all tensors as int32 [n], in the order of their names; floats are there
+    with their bits."""
+    parts = [_measured(name, tensors[name]) for name in sorted(tensors)]
+    return jnp.concatenate(parts) if parts else jnp.zeros(0, jnp.int32)
+
+
+def unpacked(entries: Mapping[str, TensorEntry], vector: np.ndarray) -> dict[str, Statistics]:
+    """What `packed` put together, of tensors with these dtypes and shapes."""
+    found, start = {}, 0
+    for name, entry in sorted(entries.items()):
+        channels = _channels(name, entry.dtype, entry.shape)
+        end = start + _COUNTS + _MOMENTS + channels
+        found[name] = _told(math.prod(entry.shape), vector[start:end])
+        start = end
+    return found
+
+
+def _measured(name: str, x: jax.Array) -> jax.Array:
+    values = x.astype(jnp.float32)
+    finite = jnp.isfinite(values)
+    count = finite.sum()
+    known = jnp.where(finite, values, 0)
+    mean = known.sum() / jnp.maximum(count, 1)
+    spread = jnp.where(finite, values - mean, 0)
+    moments = [
+        jnp.where(finite, values, jnp.inf).min(initial=jnp.inf),
+        jnp.where(finite, values, -jnp.inf).max(initial=-jnp.inf),
+        mean,
+        jnp.sqrt(jnp.square(spread).sum() / jnp.maximum(count, 1)),
+    ]
+    floats = jnp.stack(moments)
+    if _channels(name, x.dtype.name, x.shape):
+        floats = jnp.concatenate([floats, _largest(name, jnp.abs(known))])
+    counts = jnp.stack([count, (finite & (values == 0)).sum()]).astype(jnp.int32)
+    return jnp.concatenate([counts, jax.lax.bitcast_convert_type(floats, jnp.int32)])
+
+
+def _largest(name: str, sizes: jax.Array) -> jax.Array:
+    """The largest size in each channel."""
+    heads = _heads_axis(name, sizes.shape)
+    if heads is not None:
+        sizes = jnp.moveaxis(sizes, heads, -2)
+        sizes = sizes.reshape(*sizes.shape[:-2], -1)
+    return sizes.reshape(-1, sizes.shape[-1]).max(axis=0)
+
+
+def _channels(name: str, dtype: str, shape: tuple[int, ...]) -> int:
+    """How many channels a tensor has whose sizes are told; none where it is no tensor of floats."""
+    if len(shape) < 2 or dtype not in FLOATS or not math.prod(shape):
+        return 0
+    heads = _heads_axis(name, shape)
+    return shape[-1] * (shape[heads] if heads is not None else 1)
+
+
+def _heads_axis(name: str, shape: tuple[int, ...]) -> int | None:
+    return _HEADS_AXIS.get(name) if len(shape) == 4 else None
+
+
+def _told(size: int, part: np.ndarray) -> Statistics:
+    count, zeros = (int(n) for n in part[:_COUNTS])
+    floats = part[_COUNTS:].view(np.float32)
+    low, high, mean, std = (float(n) for n in floats[:_MOMENTS])
+    sizes = floats[_MOMENTS:]
+    known = count > 0
+    order = np.argsort(-sizes, kind="stable")[:OUTLIERS]
+    return Statistics(
+        count=size,
+        nonfinite=size - count,
+        zeros=zeros,
+        minimum=low if known else None,
+        maximum=high if known else None,
+        mean=mean if known else None,
+        std=std if known else None,
+        absmax=max(abs(low), abs(high)) if known else None,
+        outliers=[(int(n), float(sizes[n])) for n in order] if known else [],
+    )

@@ -1,0 +1,253 @@
+"""Holds what an implementation returned against the float64 reference and its budget."""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from assay.attention import baseline, reference
+from assay.attention.budget import TENSORS, Allowance, allowances
+from assay.attention.reference import Result
+from assay.correctness import sampling
+from assay.records.schema import Measurement
+from assay.subjects.sequence import Call
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.workload import Workload
+
+SOURCE = "float64 reference; budget: see assay/attention/budget.py"
+_MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at
+_LIKE = {"out": 0, "lse": 0, "dq": 0, "dk": 1, "dv": 2}  # the input a result looks like
+_LARGEST = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
+
+
+class WrongForm(Exception):
+    """What came back is not an array of the kind that was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What is right, and how far from it is still right; of all places, or of those in `index`."""
+
+    result: Result
+    allowed: dict[str, Allowance]
+    index: dict[str, sampling.Index] | None = None
+
+    def place(self, tensor: str, at: tuple[int, ...]) -> tuple[int, ...]:
+        """Where in the whole tensor a place among the compared ones is."""
+        if self.index is None:
+            return at
+        batch, head, row = np.broadcast_arrays(*self.index[tensor])
+        return (*(int(axis[at[:3]]) for axis in (batch, head, row)), *at[3:])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One tensor against what was expected. `share` is the error over its budget, the larger of
+    the worst element's and the mean's; None where the tensor could not be compared."""
+
+    tensor: str
+    share: float | None
+    error: float | None
+    problem: str | None
+
+    @property
+    def holds(self) -> bool:
+        return self.problem is None
+
+
+@lru_cache(maxsize=8)
+def expected(workload: Workload) -> Expected:
+    """The reference's result for a workload and the budget of each tensor."""
+    if scores(workload.spec) > _MOST_SCORES:
+        found = sampling.sample(workload)
+        return Expected(result=found.result, allowed=found.allowed, index=found.index)
+    arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
+    setting = {
+        "causal": workload.spec.causal,
+        "scale": workload.spec.scale,
+        "seen": workload.seen,
+    }
+    dtype = workload.spec.dtype
+    right = reference.attention(**arrays, **setting)
+    with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
+        plain = baseline.attention(**arrays, **setting, dtype=dtype)
+        allowed = allowances(right, plain, **arrays, **setting, dtype=dtype)
+    return Expected(result=right, allowed=allowed)
+
+
+def scores(spec: WorkloadSpec) -> int:
+    """How many scores a workload has, seen or not."""
+    return spec.batch * spec.heads * spec.query_length * spec.key_length
+
+
+def wrong_form(tensor: str, array: Any, call: Call) -> str | None:
+    """What is wrong with a result before any of its values is looked at."""
+    like = call.inputs[_LIKE[tensor]]
+    if array is None and tensor != "out":
+        return f"{tensor}: no gradient arrives; the output does not depend on this input"
+    if not call.framework.is_array(array):
+        wanted = call.implementation.framework
+        return f"{tensor} is a {type(array).__name__}, wanted an array of {wanted}"
+    shape, dtype = tuple(like.shape), call.framework.dtype_name(like)
+    if tensor == "lse":
+        spec = call.workload.spec
+        shape, dtype = (spec.batch, spec.heads, spec.query_length), "float32"
+    if tuple(array.shape) != shape:
+        return f"{tensor} has shape {tuple(array.shape)}, wanted {shape}"
+    if call.framework.dtype_name(array) != dtype:
+        return f"{tensor} has dtype {call.framework.dtype_name(array)}, wanted {dtype}"
+    return None
+
+
+def output(call: Call) -> Any:
+    """What the call returns, where it is of the right form; raises WrongForm."""
+    out = call()
+    if problem := wrong_form("out", out, call):
+        raise WrongForm(problem)
+    return out
+
+
+def values(call: Call) -> np.ndarray:
+    """The output as float64, [batch, heads, queries, head_dim]; raises WrongForm."""
+    return call.numpy(output(call))
+
+
+def bits(call: Call) -> bytes:
+    """The output's very bytes; raises WrongForm."""
+    return call.framework.bits(output(call))
+
+
+def digest(call: Call) -> str:
+    """What identifies the bits of the output; raises WrongForm."""
+    return hashlib.blake2b(bits(call), digest_size=16).hexdigest()
+
+
+def compare(tensor: str, array: Any, call: Call, wanted: Expected | None = None) -> Comparison:
+    """A tensor that `call` gave, against what its workload asks for."""
+    wanted = wanted or expected(call.workload)
+    problem = wrong_form(tensor, array, call)
+    if not problem and wanted.index is not None and not call.framework.all_finite(array):
+        problem = f"some values of {tensor} are not finite"
+    if problem:
+        return Comparison(tensor=tensor, share=None, error=None, problem=problem)
+    values = call.numpy(array, None if wanted.index is None else wanted.index[tensor])
+    return compare_values(tensor, values, wanted, call.workload.spec.dtype)
+
+
+def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str) -> Comparison:
+    """NumPy values of a tensor against what was expected."""
+    right, allowed = getattr(wanted.result, tensor), wanted.allowed[tensor]
+    if tensor == "lse":
+        actual, right = actual[..., None], right[..., None]
+        dtype = "float32"
+    with np.errstate(invalid="ignore"):
+        error = np.where(actual == right, 0.0, np.abs(actual - right))  # -inf is -inf
+    beyond = np.isfinite(right) & (np.abs(right) > _LARGEST[dtype])  # more than the dtype holds
+    error = np.where(beyond, 0.0, error)
+    if not np.isfinite(error).all():
+        where = wanted.place(tensor, tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0]))
+        count = int((~np.isfinite(error)).sum())
+        text = f"{count} of {error.size} values of {tensor} are not finite, the first at {where}"
+        return Comparison(tensor=tensor, share=None, error=None, problem=text)
+    shares = error / allowed.largest
+    worst = tuple(int(i) for i in np.unravel_index(int(shares.argmax()), shares.shape))
+    mean = float(error.mean()) / allowed.mean
+    share = max(float(shares[worst]), mean)
+    problem = None
+    if shares[worst] > 1:
+        problem = (
+            f"{tensor} is off by {error[worst]:.3g} at {wanted.place(tensor, worst)}, "
+            f"{shares[worst]:.3g} times what rounding explains"
+        )
+    elif mean > 1:
+        problem = (
+            f"{tensor} is off by {error.mean():.3g} on average, "
+            f"{mean:.3g} times what rounding explains"
+        )
+    return Comparison(tensor=tensor, share=share, error=float(error.max()), problem=problem)
+
+
+def forward(call: Call, **options: Any) -> list[Comparison]:
+    """The output, and the LSE of those that give it, against the reference."""
+    if "lse" not in call.implementation.accepts:
+        return [compare("out", call.apply(*call.inputs, **options), call)]
+    returned = call.apply(*call.inputs, lse=True, **options)
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        text = f"with lse=True it returned a {type(returned).__name__}, wanted (out, lse)"
+        return [Comparison(tensor="lse", share=None, error=None, problem=text)]
+    return [
+        compare(name, array, call) for name, array in zip(("out", "lse"), returned, strict=True)
+    ]
+
+
+def backward(call: Call, **options: Any) -> list[Comparison]:
+    """Output and gradients against the reference."""
+    out, gradients = call.gradients(**options)
+    found = [compare("out", out, call)]
+    return found + [
+        compare(name, array, call) for name, array in zip(TENSORS[1:], gradients, strict=True)
+    ]
+
+
+def everything(call: Call, **options: Any) -> list[Comparison]:
+    """The output, the LSE, and the gradients of those that have a backward."""
+    found = forward(call, **options)
+    if call.has_backward and all(comparison.holds for comparison in found):
+        found += backward(call, **options)[1:]
+    return found
+
+
+def measurements(comparisons: list[Comparison]) -> list[Measurement]:
+    """For each tensor its largest error, and the share of its budget."""
+    found = []
+    for one in comparisons:
+        if one.error is not None:
+            found.append(
+                Measurement(
+                    metric=f"max_error_{one.tensor}",
+                    value=one.error,
+                    unit="abs",
+                    source=SOURCE,
+                    level="kernel",
+                )
+            )
+        found.append(verdict(f"error_over_budget_{one.tensor}", [one]))
+    return found
+
+
+def verdict(
+    metric: str, comparisons: list[Comparison], about: str = "", cause: str | None = None
+) -> Measurement:
+    """The worst of some comparisons as one measurement; `cause` is that of a failure."""
+    broken = [comparison for comparison in comparisons if not comparison.holds]
+    shares = [c.share for c in (broken or comparisons) if c.share is not None]
+    problem = broken[0].problem if broken else None
+    return Measurement(
+        metric=metric,
+        value=max(shares) if shares else None,
+        unit="ratio",
+        status="failed" if broken else "ok",
+        reason=f"{about}{problem}" if problem else (None if shares else "nothing to compare"),
+        cause=cause if problem else None,
+        source=SOURCE,
+        level="kernel",
+    )
+
+
+def failed(metric: str, reason: str, cause: str | None = None) -> Measurement:
+    """A verdict that needs no number."""
+    return Measurement(
+        metric=metric, value=None, unit="ratio", status="failed", reason=reason, cause=cause
+    )
+
+
+def unsupported(metric: str, reason: str) -> Measurement:
+    """What does not apply."""
+    return Measurement(metric=metric, value=None, unit="ratio", status="unsupported", reason=reason)
+
+
+def holds(metric: str, share: float = 0.0) -> Measurement:
+    """A verdict without complaint."""
+    return Measurement(metric=metric, value=share, unit="ratio", source=SOURCE, level="kernel")

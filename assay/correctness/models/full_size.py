@@ -1,0 +1,64 @@
+"""What a model would take at GPT-2 124M size: parameters and cache, counted without any memory."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import init
+from torch.overrides import TorchFunctionMode
+
+from assay.correctness.models.subject import Subject
+from assay.models.gpt2.variants import model_class
+
+DTYPE = torch.bfloat16
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullSize:
+    """A number is None where it is not known, and `reason` says why."""
+
+    parameters: int | None = None
+    cache_bytes_per_token: int | None = None  # in bfloat16
+    reason: str = ""
+
+
+def full_size(subject: Subject, options: Mapping[str, Any]) -> FullSize:
+    """Of the class of a subject, with its options at that size."""
+    config = type(subject.config)(**options)
+    try:
+        kind = model_class(subject.variant) if subject.variant else type(subject.make(0))
+        with _without_memory():
+            model = kind(config)
+        parameters = int(model.get_num_params())
+    except Exception as error:
+        return FullSize(reason=f"cannot be built at this size: {type(error).__name__}: {error}")
+    if not hasattr(model, "cache_bytes"):
+        return FullSize(parameters=parameters, reason="the model has no cache_bytes(batch, tokens)")
+    try:
+        more = int(model.cache_bytes(1, 2)) - int(model.cache_bytes(1, 1))
+    except Exception as error:
+        reason = f"cache_bytes(batch, tokens) raises {type(error).__name__}: {error}"
+        return FullSize(parameters=parameters, reason=reason)
+    return FullSize(parameters=parameters, cache_bytes_per_token=more)
+
+
+@contextmanager
+def _without_memory() -> Iterator[None]:
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(DTYPE)
+    try:
+        with torch.device("meta"), _Unstarted():
+            yield
+    finally:
+        torch.set_default_dtype(usual)
+
+
+class _Unstarted(TorchFunctionMode):
+    """What has no memory has no values to start with: drawing them is most of the time."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
+        if getattr(function, "__module__", None) == init.__name__:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return function(*args, **(kwargs or {}))

@@ -1,0 +1,112 @@
+"""`assay.check(fn)`: the suite in this process, for a function that is already here."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay import host, plugins
+from assay.attention import contract
+from assay.attention.contract import Implementation
+from assay.correctness import suite
+from assay.correctness.cases import BUDGET_S, CASES, QUICK_CASES
+from assay.errors import BadInput
+from assay.records.schema import Measurement
+from assay.records.verdicts import cases_run
+from assay.workloads.spec import DTYPES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What the suite says of one implementation; true where nothing failed."""
+
+    name: str
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def failures(self) -> tuple[Measurement, ...]:
+        return tuple(m for m in self.measurements if m.status not in ("ok", "unsupported"))
+
+    @property
+    def incomplete(self) -> tuple[Measurement, ...]:
+        """Those of the failures that only had no time for all their cases."""
+        return tuple(m for m in self.failures if cases_run(m))
+
+    def __bool__(self) -> bool:
+        return not self.failures
+
+    def __str__(self) -> str:
+        if self:
+            held = [m for m in self.measurements if m.status == "ok"]
+            cases = sum(len(m.samples) for m in held)
+            return f"{self.name} holds: {len(held)} probes, {cases} cases"
+        unfinished = [f"{m.metric} ran {cases_run(m)} cases" for m in self.incomplete]
+        lines = [f"{self.name} is incomplete: {', '.join(unfinished)}"]
+        if wrong := len(self.failures) - len(unfinished):
+            also = f"; {', '.join(unfinished)}" if unfinished else ""
+            lines = [f"{self.name} fails {wrong} of {len(self.measurements)} probes{also}"]
+        for failure in self.failures:
+            lines.append(f"  {failure.metric}: {failure.reason}")
+            lines += [f"    likely cause: {failure.cause}"] if failure.cause else []
+        return "\n".join(lines)
+
+
+def check(
+    attention: Callable[..., Any] | str,
+    *,
+    quick: bool = False,
+    cases: int | None = None,
+    budget_s: float | None = None,
+    probes: Sequence[str] | None = None,
+    dtypes: Sequence[str] = DTYPES,
+    device: str = "cpu",
+    seed: int = 0,
+    framework: str = "torch",
+    **declared: Any,
+) -> Verdict:
+    """Hold a function `attention(q, k, v, *, causal, scale)`, or an implementation by its name or
+    file, against every correctness probe.
+
+    `declared` says of a function what a file says in literals: accepts, layout, configs, backward,
+    deterministic_backward, supports, prepare. It runs in this process: a function that hangs or
+    ends its process is for `assay check FILE`, and there is no other process to compare bits with.
+    """
+    implementation = _implementation(attention, framework, declared)
+    there = plugins.listing("probes")
+    suited = [name for name, probe in there.items() if suite.takes_part(probe)]
+    if unknown := sorted(set(probes or ()) - set(suited)):
+        raise BadInput(
+            f"no correctness probe is called {unknown[0]!r}; there are {', '.join(suited)}"
+        )
+    count = cases or (QUICK_CASES if quick else CASES)
+    plan = suite.plan_for(
+        implementation, seed=seed, count=count, quick=quick, device=device, dtypes=dtypes
+    )
+    bench = suite.Bench(
+        implementation=implementation,
+        host=host.inspect(),
+        device=device,
+        fresh=(lambda: contract.load(attention)) if isinstance(attention, str) else None,
+    )
+    chosen = {name: plugins.load(there[name]) for name in suited if not probes or name in probes}
+    found = suite.run(bench, chosen, plan, budget_s=budget_s or BUDGET_S)
+    measurements = tuple(item for item in found if isinstance(item, Measurement))
+    return Verdict(name=implementation.name, measurements=measurements)
+
+
+def assert_sound(attention: Callable[..., Any] | str, **options: Any) -> None:
+    """For tests: fails with the verdict in words. Options are those of `check`; quick as a rule."""
+    __tracebackhide__ = True  # pytest shows the caller's line
+    verdict = check(attention, **{"quick": True, **options})
+    if not verdict:
+        raise AssertionError(str(verdict))
+
+
+def _implementation(
+    attention: Callable[..., Any] | str, framework: str, declared: dict[str, Any]
+) -> Implementation:
+    if isinstance(attention, str):
+        return contract.load(attention)
+    if "accepts" in declared:
+        declared["accepts"] = frozenset(declared["accepts"])
+    name = getattr(attention, "__name__", type(attention).__name__)
+    return Implementation(name=name, attention=attention, framework=framework, **declared)

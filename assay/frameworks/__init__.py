@@ -1,0 +1,48 @@
+"""How assay talks to a framework: arrays in and out, clocks, instruments; one folder each.
+
+Arrays: `place` and `marks` bring NumPy arrays to a device, `numpy` and `bits` bring them back.
+Clock: `clock(device)` has `time(work)`, which gives milliseconds and what `work` returned;
+`source`, what the clock is; and `launch_ms`, what the host took to launch the last of it, None
+where that is not told apart. `flusher(device)` empties caches before it, `annotated` names a range
+in a timeline, `delay` is a slowdown to plant. A framework with CUDA graphs has `captured`, a
+forward pass as the replay of one. Instruments: memory of a call, and what ran in it.
+"""
+
+CONTRACT = (
+    # arrays
+    "place",
+    "marks",
+    "numpy",
+    "bits",
+    "taken",
+    "all_finite",
+    "swapped",
+    "expanded",
+    "tiled",
+    "stretched",
+    "device_overhead",
+    "overwrite",
+    "is_array",
+    "dtype_name",
+    "layouts",
+    "poisoned",
+    "gradients",
+    "pullback",
+    "trained",
+    "times",
+    "checksum",
+    "synchronize",
+    "empty_cache",
+    "out_of_memory",
+    "device_lost",
+    # clock
+    "clock",
+    "flusher",
+    "annotated",
+    "delay",
+    # instruments
+    "peak",
+    "saved_bytes",
+    "operations",
+    "input_copies",
+)

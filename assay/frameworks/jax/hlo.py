@@ -1,0 +1,31 @@
+"""The instructions of a compiled XLA program that do work: fusions, custom calls, products, loops.
+
+Read from its text. What is inside a fusion is part of it and not counted again.
+"""
+
+import re
+
+from assay.instruments.operation import Operation
+
+_WORKING = ("fusion", "custom-call", "dot", "convolution", "while", "sort", "reduce", "copy")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = .*?[\]})] ([\w\-]+)\(")
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) .*\{$")
+_TARGET = re.compile(r'custom_call_target="([^"]+)"')
+_CALLED = re.compile(r"calls=%?([\w.\-]+)")
+
+
+def operations(text: str) -> list[Operation]:
+    """One for each working instruction, named by what it is; a custom call by its target."""
+    lines = text.splitlines()
+    fused = {m[1] for line in lines if " fusion(" in line for m in _CALLED.finditer(line)}
+    found, inside = [], ""
+    for line in lines:
+        if computation := _COMPUTATION.match(line):
+            inside = computation[1]
+        instruction = _INSTRUCTION.match(line)
+        if not instruction or inside in fused or instruction[2] not in _WORKING:
+            continue
+        target = _TARGET.search(line)
+        name = f"{instruction[2]} {target[1]}" if target else instruction[2]
+        found.append(Operation(name=name))
+    return found

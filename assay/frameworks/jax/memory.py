@@ -1,0 +1,50 @@
+"""Memory of a JAX call, from the compiled program and from what its gradient keeps.
+
+XLA plans all buffers when it compiles, so the plan is the peak: temporaries and outputs, less what
+outputs share with inputs. The plan's own field for a peak does not cover the CPU.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from assay.instruments.reading import Peak, Reading
+
+SOURCE = "jit(...).lower(...).compile().memory_analysis(): temp + output - alias"
+SAVED_SOURCE = "jaxpr of jax.vjp: residuals that are not inputs, each once"
+
+
+def peak(call: Callable[..., Any], inputs: Sequence[jax.Array], grad_out: Any = None) -> Peak:
+    """Of `call(*inputs)`; with `grad_out` of output and gradients in one program."""
+
+    def both(grad: jax.Array, *given: jax.Array) -> Any:
+        out, pull_back = jax.vjp(call, *given)
+        return out, pull_back(grad)
+
+    if grad_out is None:
+        compiled = jax.jit(lambda *given: call(*given)).lower(*inputs).compile()
+    else:
+        compiled = jax.jit(both).lower(grad_out, *inputs).compile()
+    return peak_of(compiled)
+
+
+def peak_of(compiled: jax.stages.Compiled) -> Peak:
+    """Of a program, by XLA's plan for it."""
+    planned = compiled.memory_analysis()
+    if planned is None:
+        return Peak(value=None, reason="this backend of XLA gives no memory_analysis()")
+    value = planned.temp_size_in_bytes + planned.output_size_in_bytes - planned.alias_size_in_bytes
+    return Peak(value=value, source=SOURCE)
+
+
+def saved_bytes(call: Callable[..., Any], inputs: Sequence[jax.Array]) -> Reading:
+    """The residuals of `call(*inputs)`: what the function that jax.vjp returns holds."""
+    traced = jax.make_jaxpr(lambda *given: jax.vjp(call, *given)[1])(*inputs).jaxpr
+    theirs = {id(variable) for variable in (*traced.invars, *traced.constvars)}
+    kept = {
+        id(variable): variable.aval.size * variable.aval.dtype.itemsize
+        for variable in traced.outvars
+        if id(variable) not in theirs and not hasattr(variable, "val")  # a literal is no array
+    }
+    return Reading(value=sum(kept.values()), source=SAVED_SOURCE)

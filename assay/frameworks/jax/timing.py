@@ -1,0 +1,68 @@
+"""JAX: the host clock, stopped when the result is ready; its device streams cannot be reached."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from assay.frameworks.jax.arrays import place
+from assay.instruments import caches
+
+
+class _Host:
+    source = "host clock until block_until_ready, launches included"
+    launch_ms = None  # not told apart
+
+    def time(self, work: Callable[[], Any]) -> tuple[float, Any]:
+        start = time.perf_counter_ns()
+        result = jax.block_until_ready(work())
+        return (time.perf_counter_ns() - start) / 1e6, result
+
+
+def clock(device: str) -> _Host:
+    """What times work on `device`: `time(work)` gives milliseconds and what `work` returned."""
+    return _Host()
+
+
+@cache
+def flusher(device: str) -> Callable[[], str]:
+    """A function that waits for the device, empties its caches and says what it did."""
+    size, said = (
+        caches.to_write() if device == "cpu" else (256 << 20, "cold: 256 MiB written before")
+    )
+    buffer = place(np.zeros(size, np.int8), "int8", device)
+
+    def flush() -> str:
+        nonlocal buffer
+        buffer = jax.block_until_ready(_rewritten(buffer))
+        return said
+
+    return flush
+
+
+@partial(jax.jit, donate_argnums=0)
+def _rewritten(buffer: jax.Array) -> jax.Array:
+    return buffer + jnp.int8(1)
+
+
+@contextmanager
+def annotated(name: str, device: str) -> Iterator[None]:
+    """A named range in a profiler's timeline."""
+    with jax.profiler.TraceAnnotation(name):
+        yield
+
+
+def delay(device: str, wait_ms: float) -> Callable[[], None]:
+    """Something to do that takes that long, before the call is handed to the device."""
+
+    def spin() -> None:
+        until = time.perf_counter() + wait_ms / 1e3
+        while time.perf_counter() < until:
+            pass
+
+    return spin

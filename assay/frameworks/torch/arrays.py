@@ -1,0 +1,227 @@
+"""PyTorch: tensors on the CPU or a CUDA (or ROCm) device."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+
+def place(array: np.ndarray, dtype: str, device: str, layout: str = "plain") -> torch.Tensor:
+    """A tensor with exactly these values on `device`, lying in memory as `layout` says."""
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    # A copy: what an implementation writes into its inputs must not reach the workload.
+    return _lay_out(tensor.to(device=device, dtype=getattr(torch, dtype), copy=True), layout)
+
+
+def marks(array: np.ndarray, device: str) -> torch.Tensor:
+    """Lengths, positions or a mask, of the dtype they have."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+
+def layouts() -> tuple[str, ...]:
+    """The ways other than plain in which arrays can lie in memory."""
+    return ("transposed", "wide", "strided", "offset", "outer", "expanded")
+
+
+def _lay_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    """The same values in other places; what lies between them is NaN."""
+    batch, heads, length, dim = tensor.shape
+    if layout == "transposed":  # [batch, length, heads, dim] in memory
+        return tensor.transpose(1, 2).contiguous().transpose(1, 2)
+    if layout == "outer":  # [length, batch, heads, dim] in memory
+        return tensor.permute(2, 0, 1, 3).contiguous().permute(1, 2, 0, 3)
+    if layout == "expanded":  # one batch row in memory; only for equal rows
+        equal = bool((tensor == tensor[:1]).all())
+        return tensor[:1].expand(batch, heads, length, dim) if equal else tensor
+    if layout == "wide":
+        holder = tensor.new_full((batch, heads, length, 2 * dim), float("nan"))
+        view = holder[..., :dim]
+    elif layout == "strided":
+        holder = tensor.new_full((batch, heads, length, 2 * dim), float("nan"))
+        view = holder[..., ::2]
+    elif layout == "offset":
+        holder = tensor.new_full((tensor.numel() + 1,), float("nan"))
+        view = holder[1:].view(tensor.shape)
+    else:
+        return tensor
+    return view.copy_(tensor)
+
+
+def numpy(tensor: torch.Tensor) -> np.ndarray:
+    """The tensor's values as float64."""
+    return tensor.detach().double().cpu().numpy()
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    """The tensor's very bytes, in the order of its indices."""
+    return tensor.detach().contiguous().cpu().flatten().view(torch.uint8).numpy().tobytes()
+
+
+def taken(tensor: torch.Tensor, index: Sequence[np.ndarray]) -> torch.Tensor:
+    """What lies at some places, given by an integer array for each of the first axes."""
+    return tensor[tuple(torch.from_numpy(i).to(tensor.device) for i in index)]
+
+
+def all_finite(tensor: torch.Tensor) -> bool:
+    """Whether no element is infinite or NaN; -inf of an LSE that sees nothing counts as finite."""
+    if tensor.dim() == 3:
+        return not bool((tensor.isnan() | tensor.isposinf()).any())
+    return bool(tensor.isfinite().all())
+
+
+def swapped(tensor: torch.Tensor, first: int, second: int) -> torch.Tensor:
+    return tensor.transpose(first, second)
+
+
+def expanded(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """The tensor as if repeated along its axes of size one, without a copy."""
+    return tensor.expand(*shape)
+
+
+def tiled(tensor: torch.Tensor, count: int) -> torch.Tensor:
+    """The tensor `count` times along its first axis, in memory."""
+    return tensor.repeat(count, *(1 for _ in tensor.shape[1:]))
+
+
+def stretched(tensor: torch.Tensor, axis: int, length: int) -> torch.Tensor:
+    """The tensor repeated along an axis to that length, in memory."""
+    times = [1] * tensor.dim()
+    times[axis] = -(-length // tensor.shape[axis])
+    return tensor.repeat(times).narrow(axis, 0, length).contiguous()
+
+
+def device_overhead(device: str) -> int | None:
+    """Bytes that a GPU holds beside tensors."""
+    free, total = torch.cuda.mem_get_info(device)
+    return total - free - torch.cuda.memory_reserved(device)
+
+
+def overwrite(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor | None:
+    """Other values in the same memory; None where arrays cannot be changed."""
+    return tensor.copy_(values)
+
+
+def is_array(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def gradients(
+    call: Callable[..., torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    grad_out: torch.Tensor,
+    wanted: tuple[bool, bool, bool] = (True, True, True),
+) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """The output of `call(*inputs)` and the gradient of each wanted input, None where none is."""
+    leaves = [
+        tensor.detach().requires_grad_(needed)
+        for tensor, needed in zip(inputs, wanted, strict=True)
+    ]
+    out = call(*leaves)
+    if not (is_array(out) and out.requires_grad):
+        return out, (None, None, None)
+    needed = [leaf for leaf in leaves if leaf.requires_grad]
+    found = iter(torch.autograd.grad(out, needed, grad_out, allow_unused=True))
+    return out, tuple(next(found) if leaf.requires_grad else None for leaf in leaves)
+
+
+@contextmanager
+def poisoned(device: str) -> Iterator[bool]:
+    """Within it, memory that a program did not write holds NaN; yields whether it can be so."""
+    if device != "cpu":  # what the allocator hands out again, kernels' own scratch included
+        torch.cuda.empty_cache()
+        block = torch.full((64 * 2**20,), float("nan"), device=device)
+        small = [torch.full((2**n,), float("nan"), device=device) for n in range(6, 20)]
+        del block, small
+    with ExitStack() as patched:
+        for owner, name in _FRESH:
+            patched.enter_context(patch.object(owner, name, _filled(getattr(owner, name))))
+        yield True
+
+
+# What gives memory that was not written. Replaced for all threads: backward has its own.
+_FRESH = (
+    (torch, "empty"),
+    (torch, "empty_like"),
+    (torch, "empty_strided"),
+    (torch.Tensor, "new_empty"),
+    (torch.Tensor, "new_empty_strided"),
+)
+
+
+def _filled(fresh: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The same function, with NaN in what it gives."""
+
+    def poisoned_memory(*args: Any, **kwargs: Any) -> torch.Tensor:
+        tensor = fresh(*args, **kwargs)
+        if tensor.is_floating_point():
+            with torch.no_grad():
+                tensor.fill_(float("nan"))
+        return tensor
+
+    return poisoned_memory
+
+
+def pullback(
+    call: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], state: dict[str, Any]
+) -> Callable[[torch.Tensor], tuple[torch.Tensor, ...]]:
+    """Runs the forward pass; what comes back runs the backward pass, once."""
+    leaves = [tensor.detach().requires_grad_() for tensor in inputs]
+    out = call(*leaves)
+    return lambda grad_out: torch.autograd.grad(out, leaves, grad_out)
+
+
+def trained(
+    call: Callable[..., torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    grad_out: torch.Tensor,
+    state: dict[str, Any],
+) -> tuple[torch.Tensor, ...]:
+    """The gradients, by a forward and a backward pass."""
+    return pullback(call, inputs, state)(grad_out)
+
+
+def times(tensor: torch.Tensor, factor: float) -> torch.Tensor:
+    """The tensor multiplied by a number, lying in memory as it does."""
+    result = torch.empty_strided(
+        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+    )
+    return torch.mul(tensor, factor, out=result)
+
+
+def checksum(tensor: torch.Tensor) -> int:
+    """A number that changes when an element does; read on the device."""
+    whole = torch.int32 if tensor.element_size() == 4 else torch.int16
+    return int(tensor.contiguous().view(whole).sum(dtype=torch.int64))
+
+
+def synchronize(device: str) -> None:
+    """Return when all work handed to `device` is done."""
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+
+
+def empty_cache(device: str) -> None:
+    """Give unused device memory back, so that the next call starts from the same state."""
+    if device != "cpu":
+        torch.cuda.empty_cache()
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error of this framework means that memory ran out."""
+    return isinstance(error, torch.OutOfMemoryError) or any(w in str(error) for w in _NO_MEMORY)
+
+
+# The CPU allocators of torch's builds for x86 and for ARM, and cuBLAS on a device that is full.
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def device_lost(error: BaseException) -> bool:
+    """Whether a CUDA error left the device unusable, such as an illegal memory access."""
+    return type(error).__name__ == "AcceleratorError"

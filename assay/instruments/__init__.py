@@ -1,0 +1,1 @@
+"""Instruments that know no framework: processes with limits, readings, caches, sensors."""

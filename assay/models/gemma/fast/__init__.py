@@ -1,0 +1,1 @@
+"""Gemma with fused projections and a preallocated cache."""

@@ -1,0 +1,214 @@
+"""Gemma as a mixture of experts by token: one attention, a set of weights for each expert.
+
+It takes the place of openpi's models/gemma.py (snapshot 15a9616a): constructors, calls, names and
+shapes of parameters, initial values and rounding are the same, and checkpoints load. `core`, the
+last field, chooses how attention is computed. B batch, T length, D width of an expert.
+"""
+
+from collections.abc import Sequence
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from assay.models.gemma import lora, parts
+from assay.models.gemma.attention import Attention
+from assay.models.gemma.config import PALIGEMMA_VOCAB_SIZE, Config, Variant, get_config
+from assay.models.gemma.core import require_core
+from assay.models.gemma.lora import FeedForward
+from assay.models.gemma.parts import Embedder
+from assay.models.gemma.projection import expert_name
+from assay.models.gemma.refusals import Unsuitable
+
+__all__ = [
+    "PALIGEMMA_VOCAB_SIZE",
+    "Attention",
+    "Block",
+    "Config",
+    "Embedder",
+    "FeedForward",
+    "KVCache",
+    "Module",
+    "RMSNorm",
+    "Variant",
+    "get_config",
+]
+
+# Keys and values, each [depth, batch, length, kv_heads, head_dim].
+KVCache = tuple[jax.Array, jax.Array]
+
+
+class RMSNorm(nn.Module):
+    """Root-mean-square norm; with a condition its scale, shift and gate are computed from that."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array, cond: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
+        """`(normed x [B, T, D], gate)`; gate is [B, 1, D] for a cond [B, C], None without one."""
+        normed, width = parts.unit_rms(x), x.shape[-1]
+        if cond is None:
+            normed = normed * parts.learned_scale(self, width)
+            return normed.astype(x.dtype), None
+        modulation = nn.Dense(3 * width, kernel_init=nn.initializers.zeros, dtype=x.dtype)(cond)
+        scale, shift, gate = jnp.split(modulation[:, None, :], 3, axis=-1)
+        normed = normed * (1 + scale) + shift
+        return normed.astype(x.dtype), gate
+
+
+class Block(nn.Module):
+    """One layer: the common attention, then each expert's MLP, each on its residual stream."""
+
+    configs: tuple[Config, ...]
+    dropout: float = 0.0
+    dropout_bdims: tuple[int, ...] = ()
+    core: str = "auto"
+
+    @nn.compact
+    def __call__(
+        self,
+        xs: Sequence[jax.Array | None],
+        kv_cache: tuple[jax.Array, jax.Array] | None,
+        positions: jax.Array,
+        attn_mask: jax.Array,
+        adarms_cond: Sequence[jax.Array | None],
+        deterministic: bool = True,
+    ) -> tuple[list[jax.Array | None], tuple[jax.Array, jax.Array]]:
+        """`(xs after the layer, the layer's cache)`; see Attention for the arguments."""
+        dropped = parts.dropout(self, deterministic=deterministic)
+        xs = jax.tree.map(parts.on_mesh, list(xs))
+        normed, gates = self._normed("pre_attention_norm", xs, adarms_cond)
+        attention = Attention(configs=self.configs, core=self.core, name="attn")
+        attended, kv_cache = attention(normed, positions, attn_mask, kv_cache)
+        attended = jax.tree.map(dropped, attended)
+        xs = [_add(*parts) for parts in zip(xs, attended, gates, strict=True)]
+
+        normed, gates = self._normed("pre_ffw_norm", xs, adarms_cond)
+        fed = [
+            None if x is None else self._feed_forward(x, expert) for expert, x in enumerate(normed)
+        ]
+        fed = jax.tree.map(dropped, fed)
+        xs = [_add(*parts) for parts in zip(xs, fed, gates, strict=True)]
+        return jax.tree.map(parts.on_mesh, xs), kv_cache
+
+    def _normed(
+        self, name: str, xs: Sequence[jax.Array | None], conds: Sequence[jax.Array | None]
+    ) -> tuple[list[jax.Array | None], list[jax.Array | None]]:
+        """Each expert's normed input and gate."""
+        pairs = [
+            (None, None) if x is None else RMSNorm(name=expert_name(name, expert))(x, cond)
+            for expert, (x, cond) in enumerate(zip(xs, conds, strict=True))
+        ]
+        return [normed for normed, _ in pairs], [gate for _, gate in pairs]
+
+    def _feed_forward(self, x: jax.Array, expert: int) -> jax.Array:
+        config = self.configs[expert]
+        return lora.FeedForward(
+            features=config.width,
+            hidden_dim=config.mlp_dim,
+            lora_config=config.lora_configs.get("ffn"),
+            name=expert_name("mlp", expert),
+        )(x)
+
+
+class Module(nn.Module):
+    """The whole model. `adarms` is kept for callers; what counts is the `adarms_cond` they pass."""
+
+    configs: Sequence[Config]
+    embed_dtype: str
+    dropout: float = 0.0
+    dropout_bdims: tuple[int, ...] = ()
+    adarms: bool = False
+    core: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_core(self.core)
+        super().__post_init__()
+
+    def setup(self) -> None:
+        """The embedding of the first expert, the layers under one scan, a last norm for each."""
+        depths = [config.depth for config in self.configs]
+        if len(set(depths)) > 1:
+            raise Unsuitable(
+                f"the experts have depth {', '.join(map(str, depths))}; "
+                "their layers run together, so give all of them the same"
+            )
+        self.embedder = Embedder(
+            vocab_size=PALIGEMMA_VOCAB_SIZE, embed_dim=self.configs[0].width, name="embedder"
+        )
+        block = nn.remat(
+            Block,
+            prevent_cse=False,  # a scan needs no guard against it
+            static_argnums=(6,),  # deterministic, counted from self
+            policy=jax.checkpoint_policies.nothing_saveable,
+        )
+        self.layers = parts.stack(block, depth=depths[0])(
+            configs=self.configs,
+            dropout=self.dropout,
+            dropout_bdims=self.dropout_bdims,
+            core=self.core,
+        )
+        self.final_norms = [
+            RMSNorm(name=expert_name("final_norm", expert)) for expert in range(len(self.configs))
+        ]
+
+    def embed(self, tokens: jax.Array) -> jax.Array:
+        """Token numbers [B, T] to [B, T, D] in `embed_dtype`."""
+        return self.embedder.encode(tokens).astype(self.embed_dtype)
+
+    def __call__(
+        self,
+        embedded: Sequence[jax.Array | None],
+        positions: jax.Array,
+        mask: jax.Array,
+        adarms_cond: Sequence[jax.Array | None] | None = None,
+        *,
+        kv_cache: KVCache | None = None,
+        deterministic: bool = True,
+    ) -> tuple[list[jax.Array | None], KVCache]:
+        """`(outputs, cache)` of embedded tokens, one [B, T_i, D_i] or None for each expert.
+
+        positions: int [B, T], T the sum of T_i. mask: bool [B, T, S], True where a query may
+        attend, S the length of the cache plus T. adarms_cond: one [B, C] or None for each expert.
+        kv_cache: what an earlier call returned. Outputs are normed, in `embed_dtype`.
+        """
+        xs = jax.tree.map(lambda x: x.astype(self.embed_dtype), list(embedded))
+        conds = [None] * len(self.configs) if adarms_cond is None else list(adarms_cond)
+        self._require_one_each(xs, conds)
+        mask = jnp.asarray(mask)[:, None, :, :]
+        xs, kv_cache = self.layers(xs, kv_cache, positions, mask, conds, deterministic)
+        outputs = [
+            None if x is None else norm(x, cond)[0]
+            for norm, x, cond in zip(self.final_norms, xs, conds, strict=True)
+        ]
+        return outputs, kv_cache
+
+    def init(self, use_adarms: Sequence[bool]) -> None:
+        """Touch every parameter once; `use_adarms` says which experts have a condition.
+
+        It hides flax's own `init`: use `init_with_output(key, use_adarms, method="init")`.
+        """
+        experts = len(self.configs)
+        self.embed(jnp.zeros((1, 1), dtype=jnp.int32))
+        self(
+            [jnp.zeros((1, 1, config.width)) for config in self.configs],
+            jnp.zeros((1, experts), dtype=jnp.int32),
+            jnp.zeros((1, experts, experts), dtype=bool),
+            adarms_cond=[
+                jnp.zeros((1, config.width)) if used else None
+                for used, config in zip(use_adarms, self.configs, strict=True)
+            ],
+        )
+
+    def _require_one_each(self, xs: list[jax.Array | None], conds: list[jax.Array | None]) -> None:
+        for name, given in (("inputs", xs), ("conditions", conds)):
+            if len(given) != len(self.configs):
+                raise Unsuitable(
+                    f"{len(given)} {name} for {len(self.configs)} experts; "
+                    "give one for each, None to leave it out"
+                )
+
+
+def _add(x: jax.Array | None, change: jax.Array | None, gate: jax.Array | None) -> jax.Array | None:
+    """The residual stream with a change to it, through the gate if there is one."""
+    if x is None:
+        return None
+    return x + change if gate is None else x + change * gate

@@ -1,0 +1,117 @@
+"""Which attention core was measured to be the fastest on this machine, from a thresholds file.
+
+`assay law --thresholds FILE` writes that file from records. It is the one that ASSAY_THRESHOLDS
+names (none where that is empty), else results/thresholds.json in the working folder, if it is
+there.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from assay import host
+from assay.models.gemma.refusals import Unsuitable
+
+VARIABLE = "ASSAY_THRESHOLDS"
+USUAL = Path("results/thresholds.json")
+_SCHEMA = 1
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    start: int = msgspec.field(name="from")
+    use: str
+
+    @property
+    def core(self) -> str:
+        """gemma:cudnn is the core cudnn in the layer gemma."""
+        return self.use.partition(":")[2]
+
+
+class _Class(msgspec.Struct, frozen=True, kw_only=True):
+    level: str
+    heads: int
+    kv_heads: int
+    head_dim: int
+    dtype: str
+    choices: list[_Choice]
+    layer: str | None = None
+
+
+class _Host(msgspec.Struct, frozen=True):
+    classes: list[_Class]
+
+
+class _Schema(msgspec.Struct, frozen=True):
+    schema: int
+
+
+class _File(_Schema, frozen=True):
+    hosts: dict[str, _Host]
+
+
+def measured_core(
+    *,
+    layer: str | None,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    dtype: str,
+    keys: int,
+    usable: Sequence[str],
+) -> str | None:
+    """The fastest of the `usable` cores for a layer of these sizes; None where none was measured.
+
+    Where the file's choice is not usable, the one before it is taken. A file that cannot be read,
+    or of another schema, is refused.
+    """
+    path = _path()
+    if path is None:
+        return None
+    found = [
+        one
+        for one in _load(path).get(_fingerprint(), _Host([])).classes
+        if one.level == "layer"
+        and one.layer in (None, layer)
+        and (one.heads, one.kv_heads, one.head_dim) == (heads, kv_heads, head_dim)
+        and one.dtype == dtype
+    ]
+    reached = [
+        choice
+        for choice in (found[0].choices if found else ())
+        if choice.core in usable and choice.start <= keys
+    ]
+    return max(reached, key=lambda choice: choice.start).core if reached else None
+
+
+def _path() -> Path | None:
+    given = os.environ.get(VARIABLE)
+    if given is not None:
+        return Path(given) if given else None
+    return USUAL if USUAL.exists() else None
+
+
+def _load(path: Path) -> dict[str, _Host]:
+    try:
+        content = path.read_bytes()
+        schema = msgspec.json.decode(content, type=_Schema).schema
+        if schema == _SCHEMA:
+            return msgspec.json.decode(content, type=_File).hosts
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unsuitable(
+            f"core='auto' cannot read the thresholds in {path} ({error}); write them again with "
+            f"`assay law --thresholds`, set {VARIABLE} to another file or to nothing, "
+            "or name a core"
+        ) from error
+    raise Unsuitable(
+        f"the thresholds in {path} have schema {schema}, core='auto' reads {_SCHEMA}; write them "
+        "again with `assay law --thresholds`, or name a core"
+    )
+
+
+@cache
+def _fingerprint() -> str:
+    """This machine's; it cannot change while a process lives."""
+    return host.inspect().fingerprint

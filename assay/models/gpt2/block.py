@@ -1,0 +1,71 @@
+"""A block: attention, then the MLP, both before a LayerNorm and added to the stream."""
+
+import torch
+from torch import nn
+
+from assay.kv.cache import LayerCache
+from assay.kv.contract import State, Stream
+from assay.models.gpt2.attention import Attention
+from assay.models.gpt2.composition import Variant
+from assay.models.gpt2.config import Config
+from assay.models.gpt2.coupling import Context, Coupling
+from assay.models.gpt2.mlp import DenseMLP
+
+COUPLINGS = ("mlp_gate", "mlp_cross", "mlp_latent")
+
+
+class Block(nn.Module):
+    def __init__(self, config: Config, variant: Variant, layer: int) -> None:
+        super().__init__()
+        self.mlp = variant.build("mlp", config, layer) or DenseMLP(config)
+        latent_width = getattr(config, "d_latent", config.n_embd)
+        self.couplings = nn.ModuleDict(
+            {
+                slot: variant.build(
+                    slot, config, layer, width=self.mlp.width, latent_width=latent_width
+                )
+                for slot in COUPLINGS
+                if slot in variant.parts
+            }
+        )
+        wants_weights = any(coupling.wants_weights for coupling in self._coupled())
+        self.ln_1 = nn.LayerNorm(config.n_embd, bias=config.bias)
+        self.attn = Attention(config, variant, layer, wants_weights=wants_weights)
+        self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
+        self.drop = nn.Dropout(config.dropout)
+
+    def kept(self, dtype: str) -> tuple[tuple[Stream, ...], tuple[State, ...]]:
+        """What a cache keeps for this block: of each token, and of a sequence."""
+        streams = self.attn.streams(dtype)
+        states: tuple[State, ...] = ()
+        for coupling in self._coupled():
+            streams += coupling.streams(dtype)
+            states += coupling.states(dtype)
+        return streams, states
+
+    def forward(
+        self, x: torch.Tensor, *, context: Context, past: LayerCache | None
+    ) -> tuple[torch.Tensor, Context]:
+        """x [B, T, E]; `context` is what the block before made, empty for the first."""
+        attended, exports = self.attn(
+            self.ln_1(x),
+            past=past,
+            added_latent=_first(c.added_latent(context) for c in self._coupled()),
+            head_factor=_first(c.head_factor(context) for c in self._coupled()),
+        )
+        x = x + self.drop(attended)
+        hidden = self.mlp.up(self.ln_2(x))
+        for coupling in self._coupled():
+            hidden = coupling.enrich(hidden, exports, past)
+        made: dict[str, torch.Tensor] = {}
+        for coupling in self._coupled():
+            made |= coupling.emit(hidden, past)
+        return x + self.drop(self.mlp.down(hidden)), made
+
+    def _coupled(self) -> list[Coupling]:
+        return list(self.couplings.values())  # type: ignore[arg-type]
+
+
+def _first(found: object) -> torch.Tensor | None:
+    """Of the couplings at most one gives each kind of thing."""
+    return next((value for value in found if value is not None), None)  # type: ignore[attr-defined]

@@ -1,0 +1,220 @@
+"""What a variant of GPT-2 is made of, and its name, both ways: GPT2_MLA_RA_KVM is GPT-2 with the
+parts MLA, RA, KV and M.
+
+A name is GPT2 and the tags of its parts, underscores between, in any order; a tag that JOINS may
+stand at the end of another (KV2M). Everything here reads the text of the parts; only `build` runs
+one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
+from assay.plugins import Plugin
+
+KIND = "parts"
+BASE = "GPT2"
+# In the order in which a name has them. A slot takes one part; docs/models.md says what it offers.
+SLOTS = (
+    "kv",
+    "positions",
+    "reciprocal",
+    "gating",
+    "output",
+    "mlp_gate",
+    "mlp_cross",
+    "mlp_latent",
+    "splice",
+    "latents",
+    "mlp",
+)
+NAMED = (
+    "GPT2",
+    "GPT2_RA",
+    "GPT2_MLA",
+    "GPT2_MLA_RA",
+    "GPT2_MLA_KV",
+    "GPT2_MLA_RA_KV",
+    "GPT2_MLA_KV2",
+    "GPT2_MLA_KV2M",
+    "GPT2_MLA_RA_KVM",
+)
+_LATENT_SLOT = "kv"
+_NULL_RECIPROCAL = "RA"
+_DEFAULT_LATENT = "MLA"  # what fills it where a part needs a latent and none is named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Variant:
+    """A sound composition of parts."""
+
+    parts: Mapping[str, Plugin]  # by slot, in the order of SLOTS
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(part.literals["TAG"] for part in self.parts.values())
+
+    @property
+    def name(self) -> str:
+        """The one name it is told by."""
+        words: list[str] = []
+        for slot, part in self.parts.items():
+            tag = part.literals["TAG"]
+            joined = {"latents": ("splice", "kv"), "mlp": ("splice",)}.get(slot, ())
+            beside = next((other for other in joined if other in self.parts), None)
+            if part.literals["JOINS"] and beside:
+                place = words.index(_word(words, self.parts[beside].literals["TAG"]))
+                words[place] += tag
+            else:
+                words.append(tag)
+        return "_".join([BASE, *words])
+
+    @property
+    def latent(self) -> bool:
+        """Whether keys and values come out of a latent, so that it takes an RA_MLA_Config."""
+        return _LATENT_SLOT in self.parts
+
+    def ungated(self) -> "Variant":
+        """Without the parts whose gates can be closed: what it equals when all are.
+
+        With a latent, a reciprocal part also has the queries come out of it: its place is taken by
+        the fixed form, which in no layer exchanges anything.
+        """
+        kept = {slot: p for slot, p in self.parts.items() if not p.literals["NEUTRAL"]}
+        if self.latent and "reciprocal" in self.parts:
+            kept.setdefault("reciprocal", parts()[_NULL_RECIPROCAL])
+        return Variant(parts={slot: kept[slot] for slot in SLOTS if slot in kept})
+
+    def build(self, slot: str, config: Any, layer: int, **how: Any) -> Any:
+        """What the part in `slot` makes for a layer; None where the slot is empty."""
+        if slot not in self.parts:
+            return None
+        part = self.parts[slot]
+        try:
+            return plugins.load(part).build(config, layer, **how)
+        except BadInput:
+            raise
+        except Exception as error:
+            raise BadInput(
+                f"the part {part.literals['TAG']} ({part.path}) fails to build layer {layer} of "
+                f"{self.name}: {type(error).__name__}: {error}"
+            ) from error
+
+
+def parts(folders: Sequence[Path] = ()) -> dict[str, Plugin]:
+    """All parts by tag, in the order of their slots."""
+    found: dict[str, Plugin] = {}
+    for plugin in plugins.listing(KIND, folders).values():
+        tag, slot = plugin.literals.get("TAG"), plugin.literals.get("SLOT")
+        if not isinstance(tag, str) or not tag.isalnum() or slot not in SLOTS:
+            raise BadInput(
+                f"{plugin.path} is a part with TAG {tag!r} and SLOT {slot!r}; wanted letters and "
+                f"digits, and one of {', '.join(SLOTS)}"
+            )
+        if tag in found:
+            raise BadInput(
+                f"{plugin.path} has the tag {tag} of {found[tag].path}; give one of them another"
+            )
+        found[tag] = plugin
+    return dict(sorted(found.items(), key=lambda item: SLOTS.index(item[1].literals["SLOT"])))
+
+
+def parse(name: str, folders: Sequence[Path] = ()) -> Variant:
+    """The variant called `name`."""
+    known = parts(folders)
+    base, *words = name.split("_")
+    if base != BASE:
+        raise BadInput(f"{name!r} is no model of this family; a name is {_form(known)}")
+    tags = [tag for word in words for tag in _tags_of(word, known, name)]
+    return compose(tags, folders, told=name)
+
+
+def compose(tags: Sequence[str], folders: Sequence[Path] = (), *, told: str = "") -> Variant:
+    """The variant with these parts; what contradicts itself is refused, in words about `told`."""
+    known = parts(folders)
+    told = told or "+".join(tags)
+    chosen: dict[str, Plugin] = {}
+    for tag in tags:
+        slot = known[tag].literals["SLOT"]
+        if slot in chosen:
+            other = chosen[slot].literals["TAG"]
+            twice = (
+                f"{tag} twice" if tag == other else f"{other} and {tag}, both of the slot {slot}"
+            )
+            raise BadInput(f"{told!r} has {twice}; a slot takes one part: leave one out")
+        chosen[slot] = known[tag]
+    for part in chosen.values():
+        _refuse_alone(part, chosen, known, told)
+    return Variant(parts={slot: chosen[slot] for slot in SLOTS if slot in chosen})
+
+
+def config_class(variant: Variant) -> type[GPTConfig] | type[RA_MLA_Config]:
+    return RA_MLA_Config if variant.latent else GPTConfig
+
+
+def pairs(folders: Sequence[Path] = ()) -> tuple[Variant, ...]:
+    """GPT-2 and every sound variant of one or two parts, with a latent where one is needed."""
+    known = parts(folders)
+    found = {}
+    for tags in ((), *combinations(known, 1), *combinations(known, 2)):
+        needs = {slot for tag in tags for slot in known[tag].literals["NEEDS"]}
+        filled = {known[tag].literals["SLOT"] for tag in tags}
+        added = (_DEFAULT_LATENT,) if _LATENT_SLOT in needs - filled else ()
+        try:
+            variant = compose((*added, *tags), folders)
+        except BadInput:
+            continue  # two that contradict each other: not sound, which is what is asked
+        found.setdefault(variant.name, variant)
+    return tuple(found.values())
+
+
+def variations(variant: Variant) -> tuple[dict[str, Any], ...]:
+    """Options beyond the defaults that its parts want tested."""
+    return tuple(o for part in variant.parts.values() for o in part.literals["VARIATIONS"])
+
+
+def _refuse_alone(
+    part: Plugin, chosen: Mapping[str, Plugin], known: Mapping[str, Plugin], told: str
+) -> None:
+    """Refuse a part without what it needs, or with what it cannot be with."""
+    tag = part.literals["TAG"]
+    for slot in part.literals["NEEDS"]:
+        if slot not in chosen:
+            able = [t for t, p in known.items() if p.literals["SLOT"] == slot]
+            raise BadInput(
+                f"{told!r}: {tag} needs a part of the slot {slot}; add one of {', '.join(able)}, "
+                f"as in {BASE}_{able[0]}_{tag}"
+            )
+    for slot, reason in part.literals["EXCLUDES"].items():
+        if slot in chosen:
+            other = chosen[slot].literals["TAG"]
+            raise BadInput(f"{told!r}: {tag} cannot be with {other}: {reason}")
+
+
+def _tags_of(word: str, known: Mapping[str, Plugin], name: str) -> list[str]:
+    """The tags that one word of a name is written with."""
+    ends: list[str] = []
+    rest = word
+    while rest not in known:
+        joined = [t for t, p in known.items() if p.literals["JOINS"] and rest.endswith(t)]
+        if not joined or rest == joined[0]:
+            raise BadInput(f"{name!r} has {word!r}, which is no part; a name is {_form(known)}")
+        ends.insert(0, joined[0])
+        rest = rest.removesuffix(joined[0])
+    return [rest, *ends]
+
+
+def _form(known: Mapping[str, Plugin]) -> str:
+    return (
+        f"{BASE} and tags with underscores between, of {', '.join(known)}: {', '.join(NAMED[1:])}"
+    )
+
+
+def _word(words: Sequence[str], tag: str) -> str:
+    """The word that begins with `tag` and what was joined to it."""
+    return next(word for word in words if word.startswith(tag))

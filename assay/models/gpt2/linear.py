@@ -1,0 +1,30 @@
+"""Linear maps with GPT-2's start: normal with deviation 0.02, biases 0, residual ones smaller.
+
+Every map is started where it is made and never again, so that a part's own start survives.
+"""
+
+from math import sqrt
+
+from torch import nn
+
+from assay.models.gpt2.config import Config
+
+DEVIATION = 0.02
+
+
+def linear(
+    config: Config, wide_in: int, wide_out: int, *, bias: bool | None = None, residual: bool = False
+) -> nn.Linear:
+    """A map with the configuration's bias switch, unless `bias` says otherwise. A `residual` one,
+    whose output is added to the stream, starts smaller by the root of the number of additions."""
+    made = nn.Linear(wide_in, wide_out, bias=config.bias if bias is None else bias)
+    nn.init.normal_(made.weight, std=DEVIATION / (sqrt(2 * config.n_layer) if residual else 1))
+    if made.bias is not None:
+        nn.init.zeros_(made.bias)
+    return made
+
+
+def embedding(count: int, width: int) -> nn.Embedding:
+    made = nn.Embedding(count, width)
+    nn.init.normal_(made.weight, std=DEVIATION)
+    return made

@@ -1,0 +1,195 @@
+"""The one GPT-2 decoder that all variants share: embeddings, blocks made of parts, a tied head.
+
+B batch, T new tokens, E width, V vocabulary.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from assay.errors import BadInput
+from assay.kv import cache as kv_cache
+from assay.kv.cache import Cache
+from assay.models.gpt2.block import Block
+from assay.models.gpt2.composition import BASE, Variant, parse
+from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
+from assay.models.gpt2.coupling import Context, Coupling
+from assay.models.gpt2.linear import embedding
+
+IGNORED = -1  # a target that is not counted
+
+
+class Decoder(nn.Module):
+    """What every variant is; `variant` is set on the class by `class_of`."""
+
+    variant: Variant
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
+        self.wte = embedding(config.vocab_size, config.n_embd)
+        self.wpe = embedding(config.block_size, config.n_embd)
+        self.drop = nn.Dropout(config.dropout)
+        self.h = nn.ModuleList(
+            Block(config, self.variant, layer) for layer in range(config.n_layer)
+        )
+        self.ln_f = nn.LayerNorm(config.n_embd, bias=config.bias)
+
+    def forward(
+        self,
+        idx: torch.Tensor,
+        targets: torch.Tensor | None = None,
+        cache: Cache | None = None,
+    ) -> tuple[Any, ...]:
+        """Logits [B, T, V] of every position and the loss, None without targets; then the cache,
+        where one was given: `idx` [B, T] are the tokens that follow those in it."""
+        start = cache.length if cache else 0
+        self._refuse(idx, start, cache)
+        positions = torch.arange(start, start + idx.shape[1], device=idx.device)
+        x = self.drop(self.wte(idx) + self.wpe(positions))
+        context: Context = {}
+        for layer, block in enumerate(self.h):
+            x, context = block(x, context=context, past=cache.layers[layer] if cache else None)
+        logits = F.linear(self.ln_f(x), self.wte.weight)
+        loss = None
+        if targets is not None:
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        if cache is None:
+            return logits, loss
+        cache.advance(idx.shape[1])
+        return logits, loss, cache
+
+    def get_num_params(self, non_embedding: bool = False) -> int:
+        """All parameters; the head is the token embedding and counts once. `non_embedding` leaves
+        the position embedding out."""
+        count = sum(parameter.numel() for parameter in self.parameters())
+        return count - self.wpe.weight.numel() if non_embedding else count
+
+    def new_cache(
+        self, batch: int, *, capacity: int | None = None, dtype: torch.dtype | None = None
+    ) -> Cache:
+        """An empty cache for `batch` sequences of up to `capacity` tokens (block_size), in the
+        dtype of the weights unless the model computes in another."""
+        return kv_cache.empty(
+            [block.kept(_name(dtype or self.wte.weight.dtype)) for block in self.h],
+            batch=batch,
+            capacity=capacity or self.config.block_size,
+            device=self.wte.weight.device,
+        )
+
+    def cache_bytes(self, batch: int, tokens: int, dtype: torch.dtype | None = None) -> int:
+        """What a cache keeps of `tokens` tokens in each of `batch` sequences, by its layouts."""
+        kept = [block.kept(_name(dtype or self.wte.weight.dtype)) for block in self.h]
+        per_token = sum(stream.bytes_per_token for streams, _ in kept for stream in streams)
+        fixed = sum(state.bytes for _, states in kept for state in states)
+        return batch * (tokens * per_token + fixed)
+
+    def set_coupling(self, share: float) -> None:
+        """How much of the reciprocal MLP counts, 0 to 1: a trainer may raise it as it begins."""
+        if not 0 <= share <= 1:
+            raise BadInput(f"a coupling of {share} is not between 0 and 1")
+        for module in self.modules():
+            if isinstance(module, Coupling):
+                module.coupling_scale.fill_(share)
+
+    def neutral_(self) -> None:
+        """Put every gate to where its mechanism does nothing: the model is then its baseline."""
+        for module in self.modules():
+            if module is not self and hasattr(module, "neutral_"):
+                module.neutral_()
+
+    def baseline(self) -> "Decoder":
+        """The model that this one equals when it is neutral: the parts without gates. It computes
+        attention weights in memory where this one does, so that both round alike."""
+        variant, config = self.variant.ungated(), self.config
+        if variant.parts.get("reciprocal") != self.variant.parts.get("reciprocal"):
+            config = replace(config, ra_layers="none")
+        made = class_of(variant)(config)
+        for own, other in zip(self.h, made.h, strict=True):
+            other.attn.plain.explicit = own.attn.plain.explicit or own.attn.gating is not None
+        return made
+
+    def gauge_twin(self) -> "Decoder | None":
+        """With fixed reciprocal attention, where q and k are made alike: the same function, with
+        standard attention in every layer and the weights of q and k exchanged. Else None."""
+        swapped = [getattr(block.attn.reciprocal, "swapped", None) for block in self.h]
+        uneven = "mlp_latent" in self.variant.parts and not self.variant.latent
+        if None in swapped or uneven:  # the MLP's latent is added to keys, not to queries
+            return None
+        twin = type(self)(replace(self.config, ra_layers="none"))
+        twin.load_state_dict(self.state_dict())
+        for block, exchanged in zip(twin.h, swapped, strict=True):
+            if exchanged and not block.attn.source.swap_roles_():
+                return None
+        return twin
+
+    def _refuse(self, idx: torch.Tensor, start: int, cache: Cache | None) -> None:
+        if idx.ndim != 2 or not idx.shape[1]:
+            raise BadInput(f"token ids have shape {tuple(idx.shape)}; wanted [batch, tokens]")
+        if start + idx.shape[1] > self.config.block_size:
+            raise BadInput(
+                f"{start} tokens in the cache and {idx.shape[1]} new ones are more than "
+                f"block_size {self.config.block_size}; give fewer, or build a longer model"
+            )
+        if cache and len(idx) != cache.batch:
+            raise BadInput(
+                f"{len(idx)} sequences and a cache for {cache.batch}; make it with "
+                f"new_cache({len(idx)})"
+            )
+        if cache and start + idx.shape[1] > cache.capacity:
+            raise BadInput(
+                f"the cache has room for {cache.capacity} tokens; {start} are in it and "
+                f"{idx.shape[1]} are to be added: make it with a larger capacity"
+            )
+
+
+class DenseDecoder(Decoder):
+    """A variant with whole keys and values."""
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__(_checked(config, GPTConfig, type(self)))
+
+
+class LatentDecoder(Decoder):
+    """A variant whose keys and values come out of a latent."""
+
+    def __init__(self, cfg: RA_MLA_Config) -> None:
+        super().__init__(_checked(cfg, RA_MLA_Config, type(self)))
+
+
+_CLASSES: dict[tuple[str, ...], type[Decoder]] = {}
+
+
+def class_of(variant: Variant) -> type[Decoder]:
+    """The class of a variant, named for it; the same one each time."""
+    key = (variant.name, *(str(part.path) for part in variant.parts.values()))
+    if key not in _CLASSES:
+        base = LatentDecoder if variant.latent else DenseDecoder
+        told = f"{variant.name}: {base.__doc__}"
+        made = {"variant": variant, "__module__": __name__, "__doc__": told}
+        _CLASSES[key] = type(variant.name, (base,), made)
+    return _CLASSES[key]
+
+
+def _checked(config: Any, wanted: type, model: type) -> Any:
+    if not isinstance(config, wanted):
+        given = type(config).__name__
+        raise BadInput(f"{model.__name__} was given a {given}; it takes a {wanted.__name__}")
+    return config
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def __getattr__(name: str) -> Any:
+    """`from assay.models.gpt2.model import GPT2` gives the class, as of any variant by its name."""
+    if not name.startswith(BASE):
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    try:
+        return class_of(parse(name))
+    except BadInput as error:
+        raise AttributeError(str(error)) from error

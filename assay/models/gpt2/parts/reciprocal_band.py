@@ -1,0 +1,39 @@
+"""Added reciprocal scores: logits_ij = q_i k_j + alpha k_i q_j for the last `ra_window` tokens.
+
+j runs over the tokens before i that are less than the window away, and i itself. The mask comes
+after the sum.
+"""
+
+import torch
+from torch import nn
+
+from assay.models.gpt2.config import Config
+from assay.models.gpt2.core import Attended, seen
+from assay.models.gpt2.views import View
+
+TAG = "RABAND"
+SLOT = "reciprocal"
+NEUTRAL = True
+
+
+def build(config: Config, layer: int) -> "BandedReciprocal":
+    return BandedReciprocal(heads=config.n_head, alpha=config.ra_alpha, window=config.ra_window)
+
+
+class BandedReciprocal(nn.Module):
+    """`alpha` is a constant of the experiment, not learned."""
+
+    def __init__(self, *, heads: int, alpha: float, window: int) -> None:
+        super().__init__()
+        self.reads = {"k": heads, "q": heads}
+        self.alpha, self.window = alpha, window
+
+    def forward(self, view: View, core: object) -> Attended:
+        scores = view.scores(swapped=True)
+        new, total = scores.shape[-2:]
+        near = ~seen(new, total, scores.device).tril(total - new - self.window - 1)
+        bias = torch.where(near, self.alpha * view.scale * scores, 0.0)
+        return view.attend(core, *view.pair(), bias=bias)
+
+    def neutral_(self) -> None:
+        self.alpha = 0.0

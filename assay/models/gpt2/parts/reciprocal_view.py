@@ -1,0 +1,53 @@
+"""A gated extra view: swapped attention of a few heads, added to what the layer gives.
+
+y + tanh(beta) LN(P r), where r is the swapped attention of the last heads of some middle layers
+and beta starts at 0, so that the model starts as its baseline exactly.
+"""
+
+import torch
+from torch import nn
+
+from assay.errors import BadInput
+from assay.models.gpt2.config import Config, layer_set
+from assay.models.gpt2.core import Attended, fused
+from assay.models.gpt2.linear import linear
+from assay.models.gpt2.views import View
+
+TAG = "RAVIEW"
+SLOT = "reciprocal"
+NEUTRAL = True
+
+
+def build(config: Config, layer: int) -> "ExtraView | None":
+    chosen = layer_set(config.ra_view_layers, config.n_layer, option="ra_view_layers")
+    return ExtraView(config) if layer in chosen else None
+
+
+class ExtraView(nn.Module):
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        heads = config.ra_view_heads
+        if heads > config.n_head:
+            raise BadInput(f"ra_view_heads {heads} is more than the model's {config.n_head} heads")
+        self.reads = {"k": config.n_head, "q": heads}
+        self.heads = slice(config.n_head - heads, None)
+        wide = config.n_head * config.head_dim
+        self.project = linear(config, heads * config.head_dim, wide)
+        self.norm = nn.LayerNorm(wide, bias=config.bias)
+        self.beta = nn.Parameter(torch.zeros(()))
+
+    def forward(self, view: View, core: object) -> Attended:
+        given = view.attend(core, *view.pair())
+        seen = view.attend(_plain, *view.pair(swapped=True, heads=self.heads), heads=self.heads)
+        batch, heads, tokens, dim = given.out.shape
+        extra = self.norm(self.project(seen.out.transpose(1, 2).flatten(2)))
+        extra = extra.view(batch, tokens, heads, dim).transpose(1, 2)
+        return Attended(given.out + self.beta.tanh() * extra, given.weights)
+
+    def neutral_(self) -> None:
+        nn.init.zeros_(self.beta)
+
+
+def _plain(q, k, v, *, scale, bias, training) -> Attended:  # noqa: ANN001
+    """Without dropout: the extra view is a difference, which noise would drown."""
+    return Attended(fused(q, k, v, scale=scale, bias=bias))

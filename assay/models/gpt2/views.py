@@ -1,0 +1,184 @@
+"""What attention reads: new tokens on one side, all tokens on the other, in either role.
+
+Standard attention scores a new query against all keys; swapped, it scores a new key against all
+queries. A view has both, whatever a cache keeps. HeadView has every head's rows in memory.
+AbsorbedView leaves the rows as a cache keeps them, shared by all heads, and takes the maps that
+make keys and values of them to the side of the new token and of the output: a step then costs
+rows times their width, not rows times all heads.
+
+B batch, H heads, T new tokens, S tokens in all, D head dimension, R what a row holds.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from assay.models.gpt2.core import Attended, products
+
+ALL = slice(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class View(ABC):
+    """What both kinds have. `new` holds q and k of the new tokens, [B, H, T, D]."""
+
+    new: Mapping[str, torch.Tensor]
+    scale: float
+    cached: bool
+    training: bool
+
+    @abstractmethod
+    def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
+        """Rows and columns whose products are the scores, up to a constant for each row."""
+
+    @abstractmethod
+    def scores(self, *, swapped: bool = False) -> torch.Tensor:
+        """Unscaled and unmasked scores with all constants, [B, H, T, S]."""
+
+    @abstractmethod
+    def values(self, heads: slice = ALL) -> torch.Tensor:
+        """What is averaged."""
+
+    @abstractmethod
+    def mixed(
+        self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Rows, columns and a bias with standard * (q k) + swapped * (k q) + probe k as scores.
+
+        All three are for each head: [H, 1, 1], [H, 1, 1] and [H, 1, D].
+        """
+
+    def finish(self, out: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+        """Averages of `values` as outputs of heads, [B, H, T, D]."""
+        return out
+
+    def attend(
+        self,
+        core: Any,
+        rows: torch.Tensor,
+        columns: torch.Tensor,
+        *,
+        bias: torch.Tensor | None = None,
+        heads: slice = ALL,
+    ) -> Attended:
+        """Attention through `core`, its output finished and multiplied by its factor."""
+        given = core(
+            rows,
+            columns,
+            self.values(heads),
+            scale=self.scale,
+            bias=bias,
+            training=self.training,
+        )
+        out = self.finish(given.out, heads)
+        return Attended(out if given.factor is None else out * given.factor, given.weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadView(View):
+    """`all` holds v and those of k and q that are read, [B, H, S, D]."""
+
+    all: Mapping[str, torch.Tensor]
+
+    def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
+        near, far = ("k", "q") if swapped else ("q", "k")
+        rows = self.new[near][:, heads]
+        columns = self.all[far]  # of queries, only those of some heads may have been kept
+        return rows, columns if columns.shape[1] == rows.shape[1] else columns[:, heads]
+
+    def scores(self, *, swapped: bool = False) -> torch.Tensor:
+        return products(*self.pair(swapped=swapped))
+
+    def values(self, heads: slice = ALL) -> torch.Tensor:
+        return self.all["v"][:, heads]
+
+    def mixed(
+        self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Without a cache both terms are one product of twice the width, which fused kernels take;
+        with one, that would copy the cache."""
+        rows, columns = self.pair()
+        rows = standard * rows + probe
+        if self.cached:
+            return rows, columns, swapped * self.scores(swapped=True) * self.scale
+        others, past = self.pair(swapped=True)
+        return torch.cat([rows, swapped * others], -1), torch.cat([columns, past], -1), None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowMap:
+    """How rows become vectors of heads: an affine map, after the affine one of a codec if any."""
+
+    weight: torch.Tensor  # [H, D, latent]
+    bias: torch.Tensor  # [H, D]
+    # [latent, R] and [latent], which is None for 0
+    expand: tuple[torch.Tensor, torch.Tensor | None] | None = None
+
+    @property
+    def width(self) -> int:
+        return (self.weight if self.expand is None else self.expand[0]).shape[-1]
+
+    def absorb(self, vectors: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+        """[B, H, T, D] -> [B, H, T, R]: what gives with a row what they give with its vector."""
+        rows = torch.einsum("bhtd,hdr->bhtr", vectors, self.weight[heads])
+        return rows if self.expand is None else rows @ self.expand[0]
+
+    def constant(self, vectors: torch.Tensor) -> torch.Tensor:
+        """The rest of that product, the same for every row: [B, H, T, 1]."""
+        bias = self.bias
+        if self.expand is not None and self.expand[1] is not None:
+            bias = bias + self.weight @ self.expand[1]
+        return torch.einsum("bhtd,hd->bht", vectors, bias)[..., None]
+
+    def vectors(self, averages: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+        """[B, H, T, R] -> [B, H, T, D], of averages of rows."""
+        if self.expand is not None:
+            averages = F.linear(averages, *self.expand)
+        found = torch.einsum("bhtr,hdr->bhtd", averages, self.weight[heads])
+        return found + self.bias[heads, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AbsorbedView(View):
+    """`rows` are what is kept of all tokens, [B, S, R] by role; `maps` make vectors of them.
+
+    A row of keys may end in rotated dimensions; `rope` are those of the new queries [B, H, T, r].
+    """
+
+    rows: Mapping[str, torch.Tensor]
+    maps: Mapping[str, RowMap]
+    rope: torch.Tensor | None = None
+
+    def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
+        near, far = ("k", "q") if swapped else ("q", "k")
+        rows = self.maps[far].absorb(self.new[near][:, heads], heads)
+        if self.rope is not None:
+            rows = torch.cat([rows, self.rope], dim=-1)
+        return rows, self.rows[far][:, None]
+
+    def scores(self, *, swapped: bool = False) -> torch.Tensor:
+        near, far = ("k", "q") if swapped else ("q", "k")
+        constant = self.maps[far].constant(self.new[near])
+        return products(*self.pair(swapped=swapped)) + constant
+
+    def values(self, heads: slice = ALL) -> torch.Tensor:
+        return self.rows["v"][:, None, :, : self.maps["v"].width]
+
+    def finish(self, out: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+        return self.maps["v"].vectors(out, heads)
+
+    def mixed(
+        self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """One row serves both terms, because both read the same latent."""
+        rows, columns = self.pair()
+        others, _ = self.pair(swapped=True)
+        return (
+            standard * rows + swapped * others + self.maps["k"].absorb(probe[None]),
+            columns,
+            None,
+        )

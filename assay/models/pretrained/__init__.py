@@ -1,0 +1,1 @@
+"""Causal language models: from GGUF files, through transformers, or with random weights."""

@@ -1,0 +1,109 @@
+"""Models in transformers' own form: a folder on this machine, or a name on the Hugging Face hub.
+
+Weights are read from safetensors only, and code that lies beside a model is never run.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from assay.errors import BadInput, CannotRunHere
+from assay.models.pretrained import loaded
+
+
+def load(
+    name: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
+) -> loaded.Loaded:
+    """The causal language model in the folder `name`, or the hub's `owner/name`."""
+    loaded.require(("torch", "transformers", "safetensors"), purpose=f"the model {name}")
+    wanted = loaded.torch_dtype(dtype)
+    _require_weights(name)
+    model = _model(name, wanted, attention)
+    digest, why = _digest(name)
+    revision = getattr(model.config, "_commit_hash", None)
+    if revision is None:
+        why["revision"] = "a folder has none" if Path(name).is_dir() else "the hub gave none"
+    identity = loaded.ModelIdentity(
+        name=name,
+        title=name.rstrip("/").rpartition("/")[2],
+        architecture=type(model).__name__,
+        parameters=loaded.count_parameters(model),
+        digest=digest,
+        revision=revision,
+        why={
+            "licence": "not part of transformers' files; see the model's card",
+            "stored": "safetensors files were not looked into",
+            **why,
+        },
+    )
+    return loaded.Loaded(loaded.place(model, device), _tokenizer(name), identity)
+
+
+def _require_weights(name: str) -> None:
+    folder = Path(name)
+    if not folder.is_dir():
+        return
+    if not (folder / "config.json").is_file():
+        raise BadInput(
+            f"{name} holds no config.json; give a folder that save_pretrained has written"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise BadInput(
+            f"{name} holds no *.safetensors, and pickled weights are not read: "
+            "write it again with save_pretrained"
+        )
+
+
+def _model(name: str, dtype: Any, attention: str) -> Any:
+    import transformers
+
+    try:
+        with loaded.quiet(), loaded.refusals_of_attention(attention):
+            return transformers.AutoModelForCausalLM.from_pretrained(
+                name,
+                dtype=dtype,
+                attn_implementation=attention,
+                use_safetensors=True,
+                trust_remote_code=False,
+            )
+    except OSError as error:
+        if Path(name).is_dir():
+            raise BadInput(f"{name} cannot be loaded: {error}") from error
+        raise CannotRunHere(
+            f"there is no folder {name} here, and the Hugging Face hub did not give it: "
+            f"{_first_line(error)} Give a folder, or `smollm2`, which comes with a package"
+        ) from error
+    except ValueError as error:
+        raise BadInput(f"{name} cannot be loaded: {_first_line(error)}") from error
+
+
+def _tokenizer(name: str) -> Any | None:
+    """The model's tokenizer; None where it comes without one.
+
+    For a folder without a tokenizer's files, transformers makes one up that knows nothing but its
+    special tokens: that is none.
+    """
+    import transformers
+
+    try:
+        found = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+    except (OSError, ValueError, KeyError):
+        return None
+    return found if len(found) > len(found.all_special_ids) else None
+
+
+def _digest(name: str) -> tuple[str | None, dict[str, str]]:
+    """A digest of the configuration and the weights in a folder, file by file."""
+    folder = Path(name)
+    if not folder.is_dir():
+        return None, {"digest": "from the hub: its revision names the weights"}
+    summary = hashlib.sha256()
+    for path in [folder / "config.json", *sorted(folder.glob("*.safetensors"))]:
+        with path.open("rb") as file:
+            summary.update(f"{path.name} ".encode())
+            summary.update(hashlib.file_digest(file, "sha256").digest())
+    return f"sha256:{summary.hexdigest()}", {}
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

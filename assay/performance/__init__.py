@@ -1,0 +1,1 @@
+"""What an implementation costs: interleaved rounds, memory, kernels, limits, noise."""

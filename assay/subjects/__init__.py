@@ -1,0 +1,1 @@
+"""What is checked and measured: a sequence implementation or a layer bound to a workload."""

@@ -1,0 +1,80 @@
+"""How work on a subject ends: refusals, wrong answers, lack of memory, a lost device.
+
+A failure is a measurement like any other; what is raised here becomes one in `outcome_of`.
+"""
+
+import sys
+import traceback
+
+import msgspec
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.records.schema import Measurement, Status
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.workload import identity
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Says what is about to be worked on, so that a crash has a name."""
+
+    subject: str
+    probe: str = ""
+    case: str = ""
+
+
+class Unsupported(Exception):
+    """The implementation itself says that this workload is not for it."""
+
+
+class WrongAnswer(Exception):
+    """A timed call returned something else than attention of its inputs."""
+
+
+class InputsChanged(Exception):
+    """An implementation wrote into what it was given."""
+
+
+def outcome_of(
+    error: Exception, *, subject: str, metric: str, workload: WorkloadSpec
+) -> Measurement:
+    """A failure as a result like any other; the traceback goes to the log."""
+    if device_lost(error):
+        raise error  # nothing works in this process any more; a new one goes on with the others
+    status: Status = "failed"
+    reason = f"{type(error).__name__}: {error}"
+    if isinstance(error, BadInput | WrongAnswer | InputsChanged):
+        reason = str(error)
+    elif isinstance(error, Unsupported):
+        status, reason = "unsupported", str(error)
+    elif out_of_memory(error):
+        status = "oom"
+    if status != "unsupported":
+        traceback.print_exception(error, file=sys.stderr)
+    return Measurement(
+        subject=subject,
+        metric=metric,
+        value=None,
+        unit="",
+        status=status,
+        reason=reason,
+        workload=identity(workload),
+    )
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out, the machine's or a device's."""
+    return isinstance(error, MemoryError) or _says("out_of_memory", error)
+
+
+def device_lost(error: Exception) -> bool:
+    """Whether a device can no longer be used from this process."""
+    return _says("device_lost", error)
+
+
+def _says(question: str, error: Exception) -> bool:
+    """Asks every framework that is loaded; one that is not cannot have raised it."""
+    loaded = (name for name in plugins.listing("frameworks") if name in sys.modules)
+    return any(
+        getattr(plugins.load(plugins.find("frameworks", name)), question)(error) for name in loaded
+    )

@@ -1,0 +1,146 @@
+"""The page about captured calls: drawings that are sound SVG, small, and in the page's colours."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+
+import pytest
+
+from assay.captures.inspect import heat_map, outlines
+from assay.captures.inspect.heat_map import HeatMap
+from assay.captures.inspect.outlines import Outline, Outlines
+from assay.captures.inspect.page import CapturePage, Drawing, Figure, capture_page
+from assay.reports.tables import Table
+
+
+def parsed(svg):
+    return ElementTree.fromstring(svg)
+
+
+def texts(svg):
+    return ["".join(element.itertext()) for element in parsed(svg).iter("text")]
+
+
+def heat(cells, **more):
+    told = {"low_text": "0", "high_text": "1", "rows_are": "layer", "columns_are": "head"}
+    return HeatMap(cells=cells, low=0.0, high=1.0, **{**told, **more})
+
+
+def covered(svg):
+    """How many cells each opacity of a map without hints covers."""
+    found = {}
+    for path in parsed(svg).iter("path"):
+        if path.get("class") == "heat":
+            widths = re.findall(r"h(\d+)v1", path.get("d"))
+            found[float(path.get("fill-opacity"))] = sum(map(int, widths))
+    return found
+
+
+def test_cells_of_a_colour_are_one_path():
+    svg = heat_map.draw(heat(((0.0, 1.0, 1.0), (1.0, 0.5, None))), label="map")
+    assert covered(svg) == {1.0: 3, 0.5: 1}  # zero and None are left to the ground
+
+
+def test_values_beyond_the_scale_are_at_its_ends():
+    svg = heat_map.draw(heat(((-3.0, 9.0, float("nan")),)), label="map")
+    assert covered(svg) == {1.0: 1}
+
+
+def test_hints_say_what_a_cell_is():
+    svg = heat_map.draw(heat(((0.2, None),), hints=(("layer 0 <b>", "none"),)), label="map")
+    titles = [element.text for element in parsed(svg).iter("title")]
+    assert titles == ["layer 0 <b>", "none"]
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 256), (80, 64), (1, 48)])
+def test_labels_keep_apart(rows, columns):
+    svg = heat_map.draw(heat(((0.5,) * columns,) * rows), label="map")
+    places = [
+        (float(e.get("x")), float(e.get("y")))
+        for e in parsed(svg).iter("text")
+        if e.get("text-anchor") == "middle" and (e.text or "").isdigit()
+    ]
+    along = sorted(x for x, _ in places)
+    assert all(b - a >= 14 for a, b in pairwise(along))
+    height = float(parsed(svg).get("viewBox").split()[3])
+    assert height < 560
+
+
+def test_a_coarse_map_is_labelled_by_places():
+    svg = heat_map.draw(
+        heat(((0.5,) * 48,) * 48, square=True, row_places=480, column_places=960), label="map"
+    )
+    assert "900" in texts(svg) and "475" in texts(svg) and "47" not in texts(svg)
+
+
+def shares(*values, **more):
+    made = Outlines(
+        low=-2.0,
+        width=1.0,
+        outlines=(Outline(name="k", shares=values),),
+        ticks=((0.0, "0"),),
+        x_label="size",
+        **more,
+    )
+    return outlines.draw(made, label="sizes")
+
+
+def test_an_outline_steps_over_its_bins():
+    svg = shares(0.0, 0.25, 0.75, 0.0)
+    (curve,) = [p for p in parsed(svg).iter("path") if p.get("class") == "curve"
+                and "V" in p.get("d")]  # fmt: skip
+    heights = [float(y) for y in re.findall(r"V([\d.]+)", curve.get("d"))]
+    ground = heights[-1]
+    assert ground - heights[1] == pytest.approx(3 * (ground - heights[0]), rel=0.02)
+
+
+def test_a_logarithmic_axis_keeps_small_shares_visible():
+    svg = shares(1e-5, 0.5, 0.5, 0.0, log_floor=1e-7)
+    (curve,) = [p for p in parsed(svg).iter("path") if p.get("class") == "curve"
+                and "V" in p.get("d")]  # fmt: skip
+    heights = [float(y) for y in re.findall(r"V([\d.]+)", curve.get("d"))]
+    assert heights[-1] - heights[0] > 40
+    assert "10⁻⁵" in texts(svg)
+
+
+def test_nothing_to_draw_is_no_error():
+    assert "<svg" in shares(0.0, 0.0)
+
+
+def page(**more):
+    svg = heat_map.draw(heat(((0.5,),)), label="map")
+    drawings = tuple(Drawing(panel=f"layer {i}", svg=svg, notes=("a <note>",)) for i in range(3))
+    figure = Figure(title="Channels", panels_are="layers", drawings=drawings, shown="layer 1")
+    told = {
+        "title": "store", "verdict": "2 things stand out", "tone": "refused",
+        "facts": ("model",), "answers": ("layer 1: <b>",), "problems": (), "overview": (),
+        "layers": (figure,), "details": (),
+        "tables": (Table(title="calls", columns=("site",), rows=(("layers.1",),)),),
+    }  # fmt: skip
+    return capture_page(CapturePage(**{**told, **more}))
+
+
+def test_the_page_needs_no_network_and_has_both_colours():
+    html = page()
+    assert not re.search(r'(src|href)="', html) and "url(" not in html
+    assert "prefers-color-scheme: dark" in html and "--heat" in html
+    assert "plotly" not in html[:2000].lower() and len(html) < 60_000
+
+
+def test_sentences_come_first_and_names_stay_text():
+    html = page()
+    assert html.index("layer 1: &lt;b&gt;") < html.index("<svg")
+    assert "<note>" not in html
+
+
+def test_one_panel_is_shown_at_first():
+    html = page()
+    assert "<option selected>layer 1</option>" in html
+    shown = re.findall(r'data-panel="(layer \d)"( hidden)?', html)
+    assert shown == [("layer 0", " hidden"), ("layer 1", ""), ("layer 2", " hidden")]
+
+
+def test_figures_without_drawings_are_left_out():
+    empty = Figure(title="Nothing here", panels_are="layers", drawings=())
+    html = page(layers=(empty,))
+    assert "Nothing here" not in html and "Layer by layer" not in html

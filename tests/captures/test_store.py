@@ -1,0 +1,249 @@
+"""A store: what it lists is there and whole; what was changed from outside is refused."""
+
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+from taken_calls import call, equal, taken
+
+from assay.captures import manifest
+from assay.captures.manifest import Key
+from assay.captures.recording.writer import Recording
+from assay.captures.store import Store, new_run_name
+from assay.captures.tensor import tensor_of
+from assay.errors import BadInput
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Six records: three steps of two layers, with a mask that all share."""
+    made = Store.create(tmp_path / "store")
+    mask = {"mask": tensor_of(np.tri(16, dtype=bool))}
+    with Recording(made, run="run") as recording:
+        for step in range(3):
+            for layer in range(2):
+                recording.put(
+                    taken(
+                        recording,
+                        call(seed=10 * step + layer) | mask,
+                        step=step,
+                        layer=layer,
+                        site=f"model.layers.{layer}.self_attn",
+                        phase="prefill" if step == 0 else "decode",
+                    )
+                )
+    return made
+
+
+def rewritten(store, change):
+    """Change each line of the manifest, as an outsider would."""
+    path = store.path / "manifest.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        change(line)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_a_store_is_made_once_and_opened_again(tmp_path, store):
+    assert Store.create(store.path).manifest().records == store.manifest().records
+    with pytest.raises(BadInput, match=r"no manifest\.jsonl"):
+        Store.open(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    with pytest.raises(BadInput, match="other things in it"):
+        Store.create(tmp_path / "mine")
+    with pytest.raises(BadInput, match=r"a part of this path is a file|in the way"):
+        Store.create(tmp_path / "mine" / "thesis.txt")
+
+
+def test_many_make_one_store_at_once(tmp_path):
+    trouble = []
+
+    def make():
+        try:
+            Store.create(tmp_path / "new")
+        except BadInput as error:
+            trouble.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(16)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not trouble and Store.open(tmp_path / "new").manifest().records == []
+
+
+def test_records_are_found_by_name_pattern_and_condition(store):
+    def found(text):
+        return [(r.key.step, r.key.layer) for r in store.find(text)]
+
+    first = store.manifest().records[0]
+    assert found(first.name) == [(0, 0)]
+    assert found("*layers.1*") == [(0, 1), (1, 1), (2, 1)]
+    assert found("step=1:,layer=0") == [(1, 0), (2, 0)]
+    assert found("step=0:2,phase=decode") == [(1, 0), (1, 1)]
+    assert found("site=*.1.self_attn,step=2") == [(2, 1)]
+    assert len(found("run=run,rank=0,call=0")) == 6
+    for text, message in (
+        ("step=9", "no record"),
+        ("step=a", "whole number"),
+        ("colour=red", "'colour' is not"),
+        ("nobody", "no record"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            store.find(text)
+
+
+def test_a_file_cut_short_changed_or_gone_is_refused_and_others_are_read(store):
+    first, second, third, *rest = store.manifest().records
+    file = store.path / first.file
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(BadInput, match="cut short"):
+        store.read(first)
+    file = store.path / second.file
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(BadInput, match="content was changed"):
+        store.read(second)
+    (store.path / third.file).unlink()
+    with pytest.raises(BadInput, match="cannot read"):
+        store.read(third)
+    assert all("q" in store.read(record) for record in rest)
+
+
+def test_a_shared_file_that_was_changed_is_refused(store):
+    (mask,) = store.path.glob("shared/*")
+    content = bytearray(mask.read_bytes())
+    content[-1] ^= 1
+    mask.write_bytes(content)
+    with pytest.raises(BadInput, match="content was changed"):
+        store.read(store.manifest().records[0])
+
+
+@pytest.mark.parametrize("which", ["record", "shared"])
+@pytest.mark.parametrize("name", ["../outside.safetensors", "absolute", "link.safetensors"])
+def test_a_manifest_that_names_a_file_outside_is_refused(store, name, which):
+    outside = store.path.parent / "outside.safetensors"
+    inside = store.path / store.manifest().records[0].file
+    outside.write_bytes(inside.read_bytes())
+    (store.path / "link.safetensors").symlink_to(outside)
+    name = str(outside) if name == "absolute" else name
+
+    def change(line):
+        if line["kind"] == "record" and which == "record":
+            line["file"] = name
+        elif line["kind"] == "record":
+            line["tensors"]["mask"]["file"] = name
+
+    rewritten(store, change)
+    with pytest.raises(BadInput, match="a path outside the store"):
+        store.read(store.manifest().records[0])
+
+
+def test_a_file_that_is_another_records_is_refused(store):
+    _, second, *_ = store.manifest().records
+
+    def change(line):
+        if line["kind"] == "record":
+            line["file"] = second.file
+
+    rewritten(store, change)
+    with pytest.raises(BadInput, match="content was changed"):
+        store.read(store.manifest().records[0])
+
+
+def test_shapes_that_are_not_those_of_the_file_are_refused(store):
+    def change(line):
+        if line["kind"] == "record":
+            line["tensors"]["q"]["shape"] = [1 << 40, 1 << 40]
+
+    rewritten(store, change)
+    with pytest.raises(BadInput, match="the manifest says float32"):
+        store.read(store.manifest().records[0])
+
+
+def test_a_line_of_another_schema_or_kind_is_refused_by_its_number(store):
+    rewritten(store, lambda line: line.update(schema=7))
+    with pytest.raises(BadInput, match=r"manifest.jsonl:1: schema 7, this assay reads 1"):
+        store.manifest()
+    rewritten(store, lambda line: line.update(schema=1, kind="recipe"))
+    with pytest.raises(BadInput, match=r"manifest.jsonl:1: not a line of a manifest"):
+        store.manifest()
+
+
+def test_a_torn_line_is_passed_over_and_ended(store):
+    path = store.path / "manifest.jsonl"
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for keep in (1, len(lines[-1]) // 2, len(lines[-1]) - 1):
+        path.write_bytes(b"".join(lines[:-1]) + lines[-1][:keep])
+        found = store.manifest()
+        assert len(found.records) == 6
+        # Without its newline alone a line is complete; with less it is not.
+        assert found.torn_bytes == (0 if keep == len(lines[-1]) - 1 else keep)
+        with Recording(store) as recording:
+            recording.put(taken(recording, call()))
+        assert len(store.manifest().records) == 7
+    path.write_bytes(whole)
+
+
+def test_the_first_record_of_a_key_counts(store):
+    path = store.path / "manifest.jsonl"
+    record = store.manifest().records[0]
+    manifest.append(path, [record, record])
+    assert len(store.manifest().records) == 6
+
+
+def test_lines_of_two_processes_never_mix(tmp_path):
+    """Appends of lines longer than any buffer, by threads that share nothing but the file."""
+    path = tmp_path / "manifest.jsonl"
+    store = Store.create(tmp_path / "s")
+    with Recording(store, run="r", config={"text": "x" * 50_000}):
+        pass
+    line = store.manifest().runs[0]
+
+    def work():
+        for _ in range(20):
+            manifest.append(path, [line, line])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    found = manifest.read(path)
+    assert len(found.runs) == 160 and not found.torn_bytes
+
+
+def test_keys_give_names_that_differ_and_fit_a_file(tmp_path):
+    sites = ["a/b", "a-b", "a b", "a.b", "x" * 300, "y" + "x" * 299, "ü", "", "../../x"]
+    keys = [
+        Key(run=run, step=step, layer=layer, site=site, rank=rank, call=call)
+        for run in ("r", new_run_name())
+        for step in (0, 1 << 40)
+        for layer in (-1, 0)
+        for site in sites
+        for rank in (0, 1)
+        for call in (0, 1)
+    ]
+    names = {key.name for key in keys}
+    assert len(names) == len(keys)
+    for name in names:
+        assert len(name) < 200 and "/" not in name
+        (tmp_path / name).touch()
+
+
+def test_run_names_differ_and_sort_by_time():
+    names = [new_run_name() for _ in range(200)]
+    assert len(set(names)) == 200
+    assert [n[:19] for n in names] == sorted(n[:19] for n in names)
+
+
+def test_reading_writes_nothing(store):
+    before = {file: os.stat(file).st_mtime_ns for file in store.path.rglob("*")}
+    opened = Store.open(store.path)
+    for record in opened.manifest().records:
+        seed = 10 * record.key.step + record.key.layer
+        found = opened.read(record)
+        assert found.pop("mask").shape == (16, 16)
+        assert equal(found, call(seed=seed))
+    assert {file: os.stat(file).st_mtime_ns for file in store.path.rglob("*")} == before

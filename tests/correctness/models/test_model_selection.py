@@ -1,0 +1,174 @@
+"""What a list of models stands for: groups, steps, variants, files; each model once."""
+
+import subprocess
+import sys
+
+import pytest
+
+from assay.correctness.models.selection import Candidate, located, select
+from assay.errors import BadInput
+from assay.models.gpt2 import option_text, steps, variants
+
+MINE = '''"""A model of mine."""
+from torch import nn
+
+
+class GPT2_Mine(nn.Module):
+    def get_num_params(self):
+        return 0
+
+
+class GPT2_Other(GPT2_Mine):
+    pass
+
+
+class Block(nn.Module):
+    pass
+'''
+PART = '''"""A part of mine."""
+TAG = "MINE"
+SLOT = "output"
+
+
+def build(config, layer, **how):
+    return None
+'''
+
+
+def names(*entries, folders=()) -> list[str]:
+    return [candidate.name for candidate in select(entries, folders).candidates]
+
+
+@pytest.fixture(scope="module")
+def everything() -> tuple[Candidate, ...]:
+    return select(["all"]).candidates
+
+
+@pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.id)
+def test_a_step_is_written_with_the_name_its_variant_is_told_by(step):
+    assert variants.parse(step.variant).name == step.variant
+
+
+def test_all_has_every_step_pair_and_variation_once(everything):
+    of_steps = [id for candidate in everything for id in candidate.steps]
+    assert sorted(of_steps) == sorted(step.id for step in steps.STEPS)
+    told = [candidate.name for candidate in everything]
+    assert len(set(told)) == len(told)
+    assert {variant.name for variant in variants.pairs()} <= set(told)
+    assert {"GPT2_RACT+ct_mode=rms", "GPT2_MLA_KV+splice_transform=spline"} <= set(told)
+
+
+def test_every_candidate_is_selected_again_by_its_name(everything):
+    for candidate in everything:
+        (again,) = select([candidate.name]).candidates
+        assert (again.name, again.options) == (candidate.name, candidate.options)
+
+
+def test_spellings_of_one_model_are_one_candidate():
+    (found,) = select(["0", "B", "GPT2", "1"]).candidates
+    assert found.name == "GPT2" and found.steps == ("0", "B", "1")
+    assert names("GPT2_RA_MLA", "RAMLA", "GPT2_MLA_RA") == ["GPT2_MLA_RA"]
+
+
+def test_fast_has_every_part_in_few_models():
+    found = select(["fast"]).candidates
+    assert {tag for candidate in found for tag in candidate.tags} == set(variants.parts())
+    assert found[0].tags == () and len(found) <= len(variants.parts()) // 2 + 1
+
+
+def test_a_suffix_and_what_is_wanting_are_told():
+    told = select(["RAMLA0", "1", "RAMLA1"]).warnings
+    assert len(told) == 3 and "pruning comes with the trainer" in told[1]
+
+
+def test_a_file_gives_all_its_models_or_one(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    assert names(str(file)) == ["mine.py:GPT2_Mine", "mine.py:GPT2_Other"]
+    (one,) = select([f"{file}:GPT2_Other"]).candidates
+    assert (one.file, one.class_name, one.tags) == (file, "GPT2_Other", ())
+
+
+def test_a_file_is_not_run_to_be_selected(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE + "\nraise SystemExit('run')\n")
+    assert len(names(str(file))) == 2
+
+
+def test_a_folder_adds_its_models_and_parts(tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "own_part.py").write_text(PART)
+    assert names("GPT2_Mine", folders=[tmp_path]) == ["mine.py:GPT2_Mine"]
+    assert names("GPT2_MLA_MINE", folders=[tmp_path]) == ["GPT2_MLA_MINE"]
+    found = names("all", folders=[tmp_path])
+    assert {"mine.py:GPT2_Other", "GPT2_MINE", "GPT2_RA_MINE"} <= set(found)
+
+
+def test_an_entry_can_be_read_from_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert located("sub/mine.py:GPT2_X") == f"{tmp_path}/sub/mine.py:GPT2_X"
+    assert located("a.pyenv/mine.py") == f"{tmp_path}/a.pyenv/mine.py"
+    assert located("GPT2_RACT+ct_k=4") == "GPT2_RACT+ct_k=4"
+
+
+@pytest.mark.parametrize(
+    ("entry", "wanted"),
+    [
+        ("GPT2_RA_RA", "RA twice"),
+        ("GPT2_KV", "KV needs a part"),
+        ("GPT2_NEW", "'NEW', which is no part"),
+        ("GPT2_RACT+mode=max", "sets no option"),
+        ("GPT2_RACT+ct_k=few", "cannot be read"),
+        ("GPT2_RACT+ct_mode=sum", "is not one of topk"),
+        ("GPT2+d_latent=8", "sets no option"),
+        ("MLAKV3", "did you mean MLAKV"),
+        ("models", "Beside steps there are all, fast"),
+        ("gone.py", "there is no file gone.py"),
+    ],
+)
+def test_what_is_not_known_is_refused_with_what_is(entry, wanted):
+    with pytest.raises(BadInput, match=wanted):
+        select([entry])
+
+
+def test_files_without_the_model_are_refused(tmp_path):
+    empty, torn = tmp_path / "empty.py", tmp_path / "torn.py"
+    empty.write_text("class Mine:\n    pass\n")
+    torn.write_text("def (:\n")
+    with pytest.raises(BadInput, match="no class whose name begins with GPT2"):
+        select([str(empty)])
+    with pytest.raises(BadInput, match="cannot be read as Python"):
+        select([str(torn)])
+    empty.write_text(MINE)
+    with pytest.raises(BadInput, match="has GPT2_Mine, GPT2_Other"):
+        select([f"{empty}:GPT2_Gone"])
+
+
+def test_two_files_of_one_name_are_refused(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.py").write_text(MINE)
+    with pytest.raises(BadInput, match="called alike"):
+        select([str(tmp_path / "a" / "mine.py"), str(tmp_path / "b" / "mine.py")])
+    with pytest.raises(BadInput, match="rename one"):
+        select(["all"], [tmp_path / "a", tmp_path / "b"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ct_mode": "max", "ct_k": 4, "ct_head_average": True},
+        {"splice_layers": "last:4", "splice_ratio": 0.25, "d_latent": 128},
+        {"ra_layers": (0, 5, 11), "mlp_width": None, "bias": False},
+    ],
+)
+def test_options_as_text_are_read_back(options):
+    assert option_text.read(option_text.spelled(options), latent=True) == options
+
+
+def test_selecting_needs_no_torch():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from assay.correctness.models.selection import select; select(['all'])"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

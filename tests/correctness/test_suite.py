@@ -1,0 +1,153 @@
+"""Verdicts: what is said of right and wrong functions, and the likely cause in words."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import assay
+from assay.attention.sequence import eager
+from assay.captures.making import make
+from assay.correctness import judge
+from assay.correctness.cases import Plan
+from assay.correctness.diagnosis import conditions, masks
+from assay.errors import BadInput
+
+PLAN = Plan(seed=0, count=10, quick=True, gpu=False)
+
+
+def masked(q, k, v, scale, seen):
+    """Attention with a mask that is given; rows that see nothing are zeros."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    scores = scale * (q.float() @ k.float().mT)
+    seen = torch.from_numpy(np.broadcast_to(seen, scores.shape).copy())
+    weights = scores.masked_fill(~seen, -3e38).softmax(-1).masked_fill(~seen, 0.0)
+    return weights.to(v.dtype) @ v
+
+
+CAUSES = list(masks.misplaced(PLAN.spec(query_length=3, key_length=5)))
+PICKED = [CAUSES[n] for n in (0, 2, 3, 5)] + [c for c in CAUSES if "64" in c and "128" in c]
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [pytest.param(c, marks=() if c in PICKED else pytest.mark.slow) for c in CAUSES],
+)
+def test_a_misplaced_mask_is_named(cause):
+    """Each known mistake, made on purpose, is the one that is told, or one that equals it."""
+
+    def attention(q, k, v, *, causal, scale):
+        spec = PLAN.spec(query_length=q.shape[2], key_length=k.shape[2])
+        everything = np.ones((q.shape[2], k.shape[2]), dtype=bool)
+        seen = masks.misplaced(spec)[cause] if causal else everything
+        return masked(q, k, v, scale, seen)
+
+    verdict = assay.check(attention, probes=["shapes"])
+    assert not verdict
+    (failure,) = verdict.failures
+    assert failure.cause and cause in failure.cause, failure.cause
+
+
+def test_a_right_function_holds():
+    verdict = assay.check(eager.attention, quick=True, accepts=eager.ACCEPTS)
+    assert verdict and "holds" in str(verdict)
+    assert {"accuracy", "gradients", "causality", "purity"} <= {
+        m.metric for m in verdict.measurements
+    }
+    assay.assert_sound(eager.attention, probes=["accuracy"])
+
+
+def test_a_check_without_time_for_all_its_cases_is_incomplete():
+    """One of sixty cases was run, and `if assay.check(fn)` was true."""
+    verdict = assay.check(eager.attention, probes=["accuracy", "options"], budget_s=1e-9)
+    assert not verdict and len(verdict.incomplete) == 1
+    assert "attention is incomplete: accuracy ran 1 of 60 cases" in str(verdict)
+    with pytest.raises(AssertionError, match="incomplete"):
+        assay.assert_sound(eager.attention, budget_s=1e-9)
+
+
+def test_a_wrong_function_is_told_where_and_why():
+    def twice(q, k, v, *, causal, scale):
+        return eager.attention(q, k, v, causal=causal, scale=scale * scale)
+
+    verdict = assay.check(twice, probes=["accuracy"])
+    assert not verdict and "the scale is applied twice" in str(verdict)
+    (failure,) = verdict.failures
+    assert "smallest failing case b1_h1_kv1_q1_k2" in failure.reason
+    with pytest.raises(AssertionError, match="likely cause: the scale is applied twice"):
+        assay.assert_sound(twice, probes=["accuracy"])
+
+
+def test_what_a_function_declares_is_taken_into_account():
+    def detached(q, k, v, *, causal, scale):
+        return eager.attention(q, k, v, causal=causal, scale=scale).detach()
+
+    assert not assay.check(detached, probes=["gradients"])
+    verdict = assay.check(detached, probes=["gradients", "accuracy"], quick=True, backward=False)
+    assert verdict and [m.status for m in verdict.measurements if m.metric == "gradients"] == [
+        "unsupported"
+    ]
+
+    def bshd(q, k, v, *, causal, scale):
+        q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+        return eager.attention(q, k, v, causal=causal, scale=scale).transpose(1, 2)
+
+    assert assay.check(bshd, quick=True, probes=["accuracy", "gradients", "strides"], layout="BSHD")
+
+
+def test_a_probe_that_is_not_there_is_refused():
+    with pytest.raises(BadInput, match="no correctness probe is called 'speed'"):
+        assay.check(eager.attention, probes=["speed"])
+
+
+@pytest.mark.parametrize(
+    ("holds", "words"),
+    [
+        (lambda s: s.query_length != s.key_length, "where Sq != Sk"),
+        (
+            lambda s: s.causal and s.query_length > s.key_length,
+            "where the mask is causal and Sq > Sk",
+        ),
+        (lambda s: s.key_length % 64 != 0, "where Sk is not a multiple of 64"),
+        (lambda s: s.dtype == "float16", "in float16"),
+    ],
+)
+def test_what_failing_cases_have_in_common(holds, words):
+    specs = Plan(seed=1, count=1, quick=False, gpu=True).random(150, "conditions")
+    failing, passing = [s for s in specs if holds(s)], [s for s in specs if not holds(s)]
+    assert conditions.where(failing, passing) == words
+
+
+def test_a_condition_is_not_read_into_one_case():
+    one, *others = PLAN.random(20, "x")
+    assert conditions.where([one], others) is None
+
+
+def test_lse_of_blind_rows_must_be_minus_infinity():
+    workload = make(PLAN.spec(query_length=5, key_length=3))
+    right = judge.expected(workload)
+    lse = right.result.lse
+    assert np.isneginf(lse[:, :, :2]).all()
+    assert judge.compare_values("lse", lse, right, "float32").holds
+    finite = np.where(np.isneginf(lse), -1e30, lse)
+    assert not judge.compare_values("lse", finite, right, "float32").holds
+
+
+def test_a_small_error_everywhere_is_seen_in_the_mean():
+    """No element is beyond its budget, but all lean one way by most of it."""
+    workload = make(PLAN.spec(length=64, head_dim=64))
+    right = judge.expected(workload)
+    leaning = right.result.out + 0.9 * right.allowed["out"].largest
+    found = judge.compare_values("out", leaning, right, "float32")
+    assert not found.holds and "on average" in found.problem
+
+
+def test_what_cannot_be_represented_is_not_asked_for():
+    """A gradient beyond float16's range is infinite in float16; that is not the kernel's doing."""
+    workload = make(PLAN.spec(dtype="float16", length=3))
+    right = judge.expected(workload)
+    right.result.dq[0, 0, 0, 0] = 1e6
+    infinite = right.result.dq.copy()
+    infinite[0, 0, 0, 0] = np.inf
+    assert judge.compare_values("dq", infinite, right, "float16").holds

@@ -1,0 +1,225 @@
+"""Ways to a number that is too good, each of which is caught or cannot be gone."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from assay import host, plugins
+from assay.errors import BadInput
+from assay.performance import rounds
+from assay.performance.loop import Request, run
+from assay.records.schema import Measurement
+from assay.studies import kconfig
+from assay.workloads.spec import WorkloadSpec
+
+SPEC = WorkloadSpec(
+    batch=1, heads=2, kv_heads=1, query_length=64, key_length=64, head_dim=16, dtype="float32",
+    causal=True, seed=5,
+)  # fmt: skip
+ROUNDS = 12
+
+
+def timed(folder: Path, source: str, *, probes: str = "latency", name: str = "fraud"):
+    """All measurements of a file by metric, beside eager's."""
+    (folder / f"{name}.py").write_text(f'"""A test."""\n{source}')
+    request = Request(
+        probes=tuple(probes.split("+")), workload=SPEC, subjects=(name, "eager"), device="cpu",
+        warmup=2, rounds=ROUNDS, folders=[folder],
+    )  # fmt: skip
+    items = [item for item in run(request, host.inspect()) if isinstance(item, Measurement)]
+    assert any(m.subject == "eager" and m.metric == "latency_ms" and m.samples for m in items)
+    return {m.metric: m for m in items if m.subject == name}
+
+
+def assert_not_timed(found: dict[str, Measurement], words: str, metric: str = "latency") -> None:
+    assert "latency_ms" not in found or found["latency_ms"].status == "failed"
+    assert found[metric].status == "failed" and words in found[metric].reason, found
+
+
+PLAIN = "from assay.attention.sequence import eager\nimport torch, time, threading\n"
+
+
+def test_work_that_goes_on_after_the_call_returned(tmp_path):
+    source = PLAIN + (
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    out = torch.zeros_like(q)\n"
+        "    def later():\n"
+        "        time.sleep(0.05)\n"
+        "        out.copy_(eager.attention(q, k, v, causal=causal, scale=scale))\n"
+        "    threading.Thread(target=later).start()\n"
+        "    return out\n"
+    )
+    assert_not_timed(timed(tmp_path, source), "not finished when the clock stopped")
+
+
+@pytest.mark.parametrize("slow_calls", [(1,), (1, 2, 3)])
+def test_compiling_is_not_among_the_samples(tmp_path, slow_calls):
+    source = PLAIN + (
+        "calls = []\n"
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    calls.append(1)\n"
+        f"    if len(calls) in {slow_calls}: time.sleep(0.5)\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    )
+    found = timed(tmp_path, source)
+    assert found["first_call_ms"].value >= 500
+    assert max(found["latency_ms"].samples) < 500
+
+
+def test_caches_are_emptied_before_every_call(tmp_path, monkeypatch):
+    from assay.frameworks import torch as framework
+
+    flushed = []
+    monkeypatch.setattr(framework, "flusher", lambda device: lambda: flushed.append(1) or "counted")
+    found = timed(tmp_path, PLAIN + "attention = eager.attention\n")
+    calls = len(found["latency_ms"].samples) + len(found["latency_ms.warmup"].samples)
+    assert len(flushed) >= 2 * calls * 0.7 and "counted" in found["latency_ms"].source
+
+
+def test_a_backend_that_is_declared_and_does_not_run(tmp_path):
+    source = PLAIN + 'KERNELS = {"cpu": "flash_attention"}\nattention = eager.attention\n'
+    found = timed(tmp_path, source, probes="kernels+latency")
+    assert_not_timed(found, "flash_attention", metric="kernels")
+
+
+def test_a_baseline_that_copies_keys_and_values_first(tmp_path):
+    source = PLAIN + (
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    )
+    found = timed(tmp_path, source, probes="kernels+latency")
+    expanded = 2 * 64 * 16 * 4  # heads, keys, head_dim, bytes
+    assert found["input_copy_bytes"].value == 2 * expanded
+
+
+PRECOMPUTED = {
+    "from the seed": (
+        "from dataclasses import replace\n"
+        "from assay.captures.making import make\n"
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+        "def prepare(spec):\n"
+        "    w = make(replace(spec, seed=5))\n"
+        "    q, k, v = (torch.from_numpy(a) for a in (w.q, w.k, w.v))\n"
+        "    answer = eager.attention(q, k, v, causal=spec.causal, scale=spec.scale)\n"
+        "    return lambda q, k, v, **options: answer\n"
+    ),
+    "from the first call": (
+        "kept = {}\n"
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    if q.data_ptr() not in kept:\n"
+        "        kept[q.data_ptr()] = eager.attention(q, k, v, causal=causal, scale=scale)\n"
+        "    return kept[q.data_ptr()]\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", PRECOMPUTED.values(), ids=PRECOMPUTED)
+def test_an_answer_that_was_made_beforehand(tmp_path, source):
+    assert_not_timed(timed(tmp_path, PLAIN + source), "made beforehand")
+
+
+def test_what_prepares_a_call_does_not_learn_the_seed(tmp_path):
+    source = PLAIN + (
+        "attention = eager.attention\n"
+        "def prepare(spec):\n"
+        "    assert spec.seed == 0, 'the seed is known'\n"
+        "    return attention\n"
+    )
+    assert timed(tmp_path, source)["latency_ms"].status == "ok"
+
+
+ZEROED = (
+    "calls = []\n"
+    "def attention(q, k, v, *, causal, scale):\n"
+    "    calls.append(1)\n"
+    "    out = eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    "    if len(calls) == WHEN: k.zero_()\n"
+    "    return out\n"
+)
+
+
+def test_inputs_that_are_made_easy(tmp_path):
+    """Zeros are faster on some hardware. The others of the cell get their inputs back."""
+    found = timed(tmp_path, PLAIN + ZEROED.replace("WHEN", "2"))
+    assert_not_timed(found, "it writes into its inputs")
+
+
+def test_inputs_that_are_changed_while_checked(tmp_path):
+    """Found by the probe it happened in, and the others of the cell get their inputs back."""
+    source = PLAIN + ZEROED.replace("WHEN", "2")
+    found = timed(tmp_path, source, probes="accuracy+latency", name="aaa")
+    assert (
+        found["accuracy"].status == "failed"
+        and "writes into its inputs" in found["accuracy"].reason
+    )
+    assert found["latency"].status == "refused" and "latency_ms" not in found
+
+
+def test_inputs_that_are_made_easy_later(tmp_path, monkeypatch):
+    """Nothing of the cell is believed then, because others were given the same inputs."""
+    monkeypatch.setattr(rounds, "_warm", lambda samples, least: len(samples) == 6)
+    (tmp_path / "late.py").write_text('"""A test."""\n' + PLAIN + ZEROED.replace("WHEN", "9"))
+    request = Request(
+        probes=("latency",), workload=SPEC, subjects=("eager", "late"), device="cpu",
+        warmup=2, rounds=ROUNDS, folders=[tmp_path],
+    )  # fmt: skip
+    items = [item for item in run(request, host.inspect()) if isinstance(item, Measurement)]
+    assert not [item for item in items if item.metric == "latency_ms"]
+    assert {m.subject for m in items if m.status == "failed"} == {"eager", "late"}
+
+
+def test_what_is_timed_is_given_numbers_that_are_not_all_alike(tmp_path):
+    source = PLAIN + (
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    assert q.std() > 0.5 and k.std() > 0.5 and v.std() > 0.5\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    )
+    assert timed(tmp_path, source)["latency_ms"].status == "ok"
+
+
+def test_no_sample_is_left_out(tmp_path):
+    source = PLAIN + (
+        "calls = []\n"
+        "def attention(q, k, v, *, causal, scale):\n"
+        "    calls.append(1)\n"
+        "    if len(calls) % 5 == 0: time.sleep(0.03)\n"
+        "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
+    )
+    samples = timed(tmp_path, source)["latency_ms"].samples
+    assert len(samples) == ROUNDS
+    assert sum(sample >= 30 for sample in samples) >= ROUNDS // 5
+
+
+def test_one_sample_is_refused():
+    with pytest.raises(BadInput, match="ROUNDS"):
+        kconfig.load(None, ["ROUNDS=1"])
+
+
+def test_the_clocks_see_all_of_the_work():
+    """Each clock on work of a known length; JAX hands work over and returns before it is done."""
+    for name in plugins.listing("frameworks"):
+        plugin = plugins.find("frameworks", name)
+        if plugin.missing:
+            continue
+        elapsed_ms, result = plugins.load(plugin).clock("cpu").time(lambda: time.sleep(0.02))
+        assert 20 <= elapsed_ms < 2000 and result is None
+
+
+def test_jax_is_waited_for():
+    jax = pytest.importorskip("jax")
+    from assay.frameworks.jax import timing as clocks
+
+    chain = jax.jit(lambda x: jax.lax.fori_loop(0, 30, lambda i, y: y @ y / 700, x))
+    x = jax.numpy.ones((700, 700))
+    jax.block_until_ready(chain(x))
+    start = time.perf_counter()
+    result = chain(x)
+    handed_over_ms = (time.perf_counter() - start) * 1e3
+    jax.block_until_ready(result)
+    elapsed_ms, _ = clocks.clock("cpu").time(lambda: chain(x))
+    assert elapsed_ms > 5 * handed_over_ms
