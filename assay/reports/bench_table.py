@@ -9,7 +9,7 @@ from assay.reports.kernel_names import short_kernel
 from assay.reports.numerals import DASH, number, size_in_bytes
 from assay.reports.paired import Ratio
 from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
-from assay.reports.tables import Entry, Table, shortened
+from assay.reports.table import Entry, Table, shorten_workloads
 
 PEAK, TRAINING_PEAK = "forward_peak_bytes", "training_peak_bytes"
 _TITLES = {"bench": "Speed", "layers": "Speed of layers"}
@@ -51,7 +51,7 @@ def bench_table(rows: Sequence[Row], records: Sequence[Record]) -> Table | None:
         note=_NOTE,
         spare=("kernel", "tokens/s", "peak both", "of ceiling", "both (ms)"),
     )
-    return shortened(table)
+    return shorten_workloads(table)
 
 
 def said_once(entries: Sequence[Entry]) -> list[Entry]:

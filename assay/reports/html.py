@@ -12,7 +12,7 @@ from assay.reports.report import Report
 from assay.reports.script import script
 from assay.reports.style import TONES
 from assay.reports.stylesheet import stylesheet
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 _MOST_REASONS = 8  # below a table; more are folded away
 _PLACES = ("workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key")

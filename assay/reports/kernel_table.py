@@ -6,7 +6,7 @@ from assay.reports.bench_table import said_once, size
 from assay.reports.kernel_names import short_kernel
 from assay.reports.numerals import number
 from assay.reports.speed_rows import Row
-from assay.reports.tables import Entry, Table, shortened
+from assay.reports.table import Entry, Table, shorten_workloads
 
 _COUNTS = {
     "kernels": "kernels",
@@ -27,7 +27,7 @@ def kernel_table(rows: Sequence[Row]) -> Table | None:
     rows = [row for row in rows if any(metric in row.records for metric in _COUNTS)]
     if not rows:
         return None
-    return shortened(
+    return shorten_workloads(
         Table(
             title="Kernels" if rows[0].stage == "bench" else f"Kernels of {rows[0].stage}",
             columns=(

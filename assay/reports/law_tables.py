@@ -8,7 +8,7 @@ from assay.laws.exponent import Exponent
 from assay.laws.oom import OomLength
 from assay.laws.thresholds import Recommendation
 from assay.reports.numerals import DASH, number
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 _LOWEST_SHARE = 0.005  # a term below this is left out of the words
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.reports.chart import plates
 from assay.reports.report import Report
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 # Characters that would be read as markup; an underscore inside a word is not.
 _MARKUP = {"\\": "\\\\", "|": "\\|", "<": "&lt;", "*": "\\*", "`": "\\`", "[": "\\[", "\n": " "}

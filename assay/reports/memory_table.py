@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from assay.reports.bench_table import said_once, size
 from assay.reports.numerals import DASH, number, size_in_bytes
 from assay.reports.speed_rows import Row
-from assay.reports.tables import Entry, Table, shortened
+from assay.reports.table import Entry, Table, shorten_workloads
 
 TOTALS = {"forward_peak_bytes": "forward", "training_peak_bytes": "both"}
 UNEXPLAINED = ".unexplained"
@@ -31,7 +31,7 @@ def memory_table(rows: Sequence[Row]) -> Table | None:
     columns["K and V"] = lambda row: size(row, "kv_cache_bytes")
     cells = [[entry(row) for entry in columns.values()] for row in rows]
     kept = [i for i in range(len(columns)) if any(_known(line[i]) for line in cells)]
-    return shortened(
+    return shorten_workloads(
         Table(
             title="Memory" if rows[0].stage == "bench" else f"Memory of {rows[0].stage}",
             columns=("workload", "subject", *(list(columns)[i] for i in kept)),

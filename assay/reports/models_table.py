@@ -6,7 +6,7 @@ from assay.records.model_metrics import CACHE_BYTES, MODELS, PARAMETERS, SECONDS
 from assay.records.schema import CELL_SECONDS, Record
 from assay.records.verdicts import is_wrong
 from assay.reports.numerals import DASH
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 _FACTS = (PARAMETERS, CACHE_BYTES, SECONDS)
 _NOTE = (

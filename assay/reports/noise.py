@@ -6,7 +6,7 @@ from assay.laws.noise import MARGIN, noise_of
 from assay.laws.regression import Change
 from assay.records.schema import Record
 from assay.reports.numerals import DASH, number
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 _NOTE = (
     "A difference is real when the 99 % bootstrap interval of the median per-round ratio lies "

@@ -13,7 +13,7 @@ from assay.records.schema import Record
 from assay.reports.baseline import baseline
 from assay.reports.numerals import DASH, number
 from assay.reports.summary import interval_of_median
-from assay.reports.tables import Entry, Table, place_of
+from assay.reports.table import Entry, Table, workload_or_cell
 
 # Metrics whose samples come from rounds. Others have samples too, which pair with nothing.
 ROUNDS = ("latency_ms", "backward_ms", "training_ms")
@@ -93,7 +93,7 @@ def paired(stage: str, records: Sequence[Record]) -> Table | None:
 
 
 def _row(record: Record, found: Ratio) -> tuple[Entry | str, ...]:
-    names = (place_of(record), record.metric, record.subject, found.against)
+    names = (workload_or_cell(record), record.metric, record.subject, found.against)
     absent = Entry(text=DASH, hint=found.reason)
     if found.value is None:
         return (*names, absent, absent, absent)

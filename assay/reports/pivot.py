@@ -6,7 +6,7 @@ from typing import Any
 from assay.reports.bench_table import TRAINING_PEAK, size
 from assay.reports.numerals import number
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 _AXES = ("head_dim", "query_length", "key_length")
 _MOST_SUBJECTS = 4  # beside each other; more go into a table of their own

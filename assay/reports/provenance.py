@@ -7,7 +7,7 @@ import msgspec
 
 from assay.records.schema import KEYS, Run, Session
 from assay.reports.numerals import DASH, plain
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 _NO_REASON = "run.json gives no reason"
 _SHORT_COMMIT = 12

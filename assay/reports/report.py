@@ -21,9 +21,10 @@ from assay.reports.paired import paired
 from assay.reports.pivot import pivots
 from assay.reports.provenance import commit_text, provenance
 from assay.reports.replayed import replayed
+from assay.reports.run_tables import condensed, outcomes, results, stages
 from assay.reports.speed_rows import STAGES as SPEED_STAGES
 from assay.reports.speed_rows import Row, speed_rows
-from assay.reports.tables import Table, condensed, outcomes, results, stages
+from assay.reports.table import Table
 from assay.reports.verdicts import SUITE, verdicts
 
 _SHARE = "error_over_budget_"  # how a metric of the check begins

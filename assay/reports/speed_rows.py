@@ -13,7 +13,7 @@ from assay.reports.baseline import order
 from assay.reports.numerals import DASH, number
 from assay.reports.paired import ROUNDS, Ratio, against_first
 from assay.reports.summary import summarise
-from assay.reports.tables import Entry
+from assay.reports.table import Entry
 
 STAGES = ("bench", "layers")  # where speed and memory are measured
 FORWARD, BACKWARD, TRAINING = ROUNDS

@@ -7,7 +7,7 @@ from assay.reports.contents import Contents
 from assay.reports.numerals import plain
 from assay.reports.provenance import commit_text
 from assay.reports.report import Report
-from assay.reports.tables import Table
+from assay.reports.table import Table
 
 _WIDTH = 100
 _MOST_ROWS = 60

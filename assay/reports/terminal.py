@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from assay.reports.style import TERMINAL_TONES
-from assay.reports.tables import Entry, Table, shortened
+from assay.reports.table import Entry, Table, shorten_workloads
 
 # Where nothing says how wide the reader's screen is, a line may be this long.
 _FILE_WIDTH = 160
@@ -31,7 +31,7 @@ def show(
     exact. What does not fit the screen is left out: first the columns that a table calls spare,
     then the smaller print. Of rows beyond `most_rows` only the number is told.
     """
-    table = shortened(table)
+    table = shorten_workloads(table)
     beyond = len(table.rows) - (most_rows or len(table.rows))
     if beyond > 0:
         table = replace(table, rows=table.rows[:most_rows])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from assay.records.schema import CELL_SECONDS, Record
 from assay.records.verdicts import cases_run
 from assay.reports.numerals import DASH, number
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 SUITE = "suite"  # the stage whose records are verdicts
 _WORDS = {"ok": "ok", "failed": "FAILS", "oom": "OOM", "timeout": "HANGS"}

@@ -87,7 +87,7 @@ def _warn(study: "Study") -> None:
 def _show_selection(study: "Study", *, as_json: bool) -> None:
     """What would be examined, without examining it."""
     from assay.correctness.models.selection import select
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
     from assay.verbs._running import tell
 
     found = select(study.models, study.plugin_folders).candidates

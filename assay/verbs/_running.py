@@ -12,7 +12,7 @@ from assay.errors import INTERRUPTED
 if TYPE_CHECKING:
     from assay.records.schema import Record, Status
     from assay.reports.report import Report
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
     from assay.studies.execute import ActiveRun
     from assay.studies.study import Study
 
@@ -131,7 +131,7 @@ def print_json(records: "Sequence[Record]") -> None:
 def show_plan(study: "Study", *, as_json: bool = False) -> None:
     """What running a study would do here, without doing any of it."""
     from assay import host
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
     from assay.studies import plan
 
     here = host.inspect()

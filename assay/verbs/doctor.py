@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from assay.devices import Device
     from assay.host import Host
     from assay.records.schema import Measurement
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
 
 EXAMPLE = "Example: assay doctor --no-peaks"
 
@@ -60,7 +60,7 @@ def _measure(here: "Host") -> "list[Measurement]":
 
 
 def _machine(here: "Host") -> "Table":
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
 
     rows = [
         (f"device {device.label}", f"{device.name}, {_memory(device)}", _driver(device))
@@ -85,19 +85,19 @@ def _driver(device: "Device") -> str:
 
 
 def _ceilings(measured: "list[Measurement]") -> "Table":
-    from assay.reports.tables import Table, value_cell
+    from assay.reports.table import Table, value_entry
 
     return Table(
         title="What it reaches: the best sample, then the quartiles of all",
         columns=("device", "ceiling", "reached", "unit", "source"),
-        rows=tuple((m.subject, m.metric, value_cell(m), m.unit, m.source or "") for m in measured),
+        rows=tuple((m.subject, m.metric, value_entry(m), m.unit, m.source or "") for m in measured),
     )
 
 
 def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
     """Everything that needs something, whether that is here, and how to get it."""
     from assay import plugins
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
 
     rows = [("measuring on a GPU", *_gpu(here))]
     for kind in sorted(plugins.kinds()):

@@ -45,7 +45,7 @@ def query(
 
 
 def _show(columns: list[str], rows: list[tuple]) -> None:
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
     from assay.reports.terminal import console, show
 
     texts = tuple(tuple("null" if value is None else str(value) for value in row) for row in rows)

@@ -79,7 +79,7 @@ def status(
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
     from assay.studies import plan as plans
     from assay.studies import session
 

@@ -10,7 +10,7 @@ from assay.captures.inspect import heat_map, outlines
 from assay.captures.inspect.heat_map import HeatMap
 from assay.captures.inspect.outlines import Outline, Outlines
 from assay.captures.inspect.page import CapturePage, Drawing, Figure, capture_page
-from assay.reports.tables import Table
+from assay.reports.table import Table
 
 
 def parsed(svg):

@@ -14,7 +14,8 @@ from assay.reports.contents import read_contents
 from assay.reports.numerals import number, size_in_bytes, tick
 from assay.reports.provenance import provenance
 from assay.reports.report import judge
-from assay.reports.tables import Entry, Table, condensed, outcomes, results, shortened, stages
+from assay.reports.run_tables import condensed, outcomes, results, stages
+from assay.reports.table import Entry, Table, shorten_workloads
 
 
 def texts(table):
@@ -216,7 +217,7 @@ def test_terminal_shows_text_as_it_is_and_every_reason():
 
 def test_tables_and_terminal_load_no_drawing_library():
     code = (
-        "import sys, assay.reports.tables, assay.reports.terminal, assay.reports.provenance\n"
+        "import sys, assay.reports.run_tables, assay.reports.terminal, assay.reports.provenance\n"
         "assert not {'plotly', 'matplotlib', 'numpy', 'torch'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -264,7 +265,7 @@ def test_outcomes_that_end_alike_are_one_row():
 
 def test_one_workload_is_said_once():
     table = Table(title="", columns=("workload", "x"), rows=(("b1_q8_k8", "1"), ("b1_q8_k8", "2")))
-    short = shortened(table)
+    short = shorten_workloads(table)
     assert short.columns == ("x",) and "b1_q8_k8" in short.note
     two = Table(title="", columns=("workload", "x"), rows=(("b1_q8_k8", "1"), ("b1_q9_k9", "2")))
-    assert [row[0].text for row in shortened(two).entries] == ["s8", "s9"]
+    assert [row[0].text for row in shorten_workloads(two).entries] == ["s8", "s9"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import DOES_NOT_HOLD, HOLDS
 from assay.reports.numerals import DASH, number
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 if TYPE_CHECKING:
     from assay.captures.inspect.difference import RecordDifference, TensorDifference

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from html import escape
 
 from assay.reports.html import chooser, document, folded, tables
-from assay.reports.tables import Table
+from assay.reports.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assay.captures.inspect.look import Look
     from assay.captures.inspect.site_phases import SitePhase
     from assay.captures.manifest import Manifest
-    from assay.reports.tables import Table
+    from assay.reports.table import Table
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assay.reports.numerals import DASH, number, size_in_bytes
-from assay.reports.tables import Entry, Table
+from assay.reports.table import Entry, Table
 
 if TYPE_CHECKING:
     from assay.captures.inspect.look import Look, TensorLook

@@ -3,93 +3,20 @@
 Metrics are not named here, so a stage or a probe that does not exist yet is shown like the rest.
 """
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from assay.records.model_metrics import MODELS
 from assay.records.schema import CELL_SECONDS, Record
 from assay.records.verdicts import is_expected
 from assay.reports.contents import SEVERITY, Stage
 from assay.reports.numerals import DASH, number
-from assay.reports.summary import summarise
+from assay.reports.table import Entry, Table, value_entry, workload_or_cell
 
 _NO_RECORD = "no record of this metric"
 _SPREAD = "After a value with samples stand the quartiles of the samples and their number."
-
-
 _FEWEST_CONDENSED = 2  # cells that are named one by one
 _FILLED_SHARE = 0.4  # of a table's entries; with less, records are listed one by one
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One entry: its text, the smaller print after it, what it sorts by and why it is as it is."""
-
-    text: str
-    detail: str = ""
-    value: float | None = None  # what sorting uses; None sorts as text
-    hint: str = ""  # the reason of an absence or failure, else the instrument
-    tone: str = ""  # a status, where it is to stand out
-
-    @property
-    def needs_reason(self) -> bool:
-        """Whether a reader must be able to see the hint even where nothing can be hovered."""
-        return bool(self.hint) and (self.text == DASH or self.tone not in ("", "ok"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Table:
-    """Columns and rows; a row holds texts or Cells. A unit stands in brackets after its column."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Entry | str, ...], ...]
-    note: str = ""
-    spare: tuple[str, ...] = ()  # columns that a narrow screen leaves out, those first
-
-    @property
-    def entries(self) -> list[list[Entry]]:
-        """The rows with every text as an Entry."""
-        return [[c if isinstance(c, Entry) else Entry(text=c) for c in row] for row in self.rows]
-
-    @property
-    def reasons(self) -> dict[str, int]:
-        """Each distinct reason of an absence or failure, with the number that refers to it."""
-        hints = (cell.hint for row in self.entries for cell in row if cell.needs_reason)
-        return {hint: index for index, hint in enumerate(dict.fromkeys(hints), start=1)}
-
-
-def shortened(table: Table) -> Table:
-    """The table with what all its workload names share said once, in the note."""
-    if "workload" not in table.columns or len(table.rows) < 2:
-        return table
-    column = table.columns.index("workload")
-    whole = {row[column].text for row in table.entries}
-    if len(whole) == 1:
-        columns, note = _cut(table.columns, column), f"Every row is of {whole.pop()}. {table.note}"
-        rows = tuple(_cut(row, column) for row in table.rows)
-        return replace(table, columns=columns, rows=rows, note=note.strip())
-    names = [_joined_lengths(row[column].text).split("_") for row in table.entries]
-    shared = [part for part in names[0] if all(part in name for name in names)]
-    rest = ["_".join(part for part in name if part not in shared) for name in names]
-    if not shared or not all(rest):
-        return table
-    rows = tuple(
-        (*row[:column], text, *row[column + 1 :])
-        for row, text in zip(table.rows, rest, strict=True)
-    )
-    note = f"Every workload has {' '.join(shared)}. {table.note}"
-    return replace(table, rows=rows, note=note.strip())
-
-
-def _cut(row: tuple, at: int) -> tuple:
-    return row[:at] + row[at + 1 :]
-
-
-def _joined_lengths(name: str) -> str:
-    """A workload's name with s128 for q128_k128, as it may be given too."""
-    return re.sub(r"(?<![a-z0-9])q(\d+)_k\1(?!\d)", r"s\1", name)
 
 
 def outcomes(records: Sequence[Record]) -> Table:
@@ -146,7 +73,8 @@ def results(stage: str, records: Sequence[Record]) -> Table | None:
     columns = _metrics(shown)
     rows: dict[tuple[str, str, int], dict[tuple[str, str], Record]] = {}
     for record in shown:
-        place, metric, repeat = place_of(record, by_cell=by_cell), (record.metric, record.unit), 0
+        place = record.cell if by_cell else workload_or_cell(record)
+        metric, repeat = (record.metric, record.unit), 0
         while metric in rows.get((place, record.subject, repeat), {}):
             repeat += 1
         rows.setdefault((place, record.subject, repeat), {})[metric] = record
@@ -172,29 +100,10 @@ def _row_by_row(stage: str, shown: Sequence[Record]) -> Table:
         title=f"Results of {stage}",
         columns=("cell", "subject", "metric", "value", "unit", "source"),
         rows=tuple(
-            (r.cell, r.subject, r.metric, value_cell(r), r.unit, r.source or "") for r in shown
+            (r.cell, r.subject, r.metric, value_entry(r), r.unit, r.source or "") for r in shown
         ),
         note=_SPREAD if any(record.samples for record in shown) else "",
     )
-
-
-def value_cell(record: Record) -> Entry:
-    """A record's value with the quartiles of its samples, or a dash with the reason."""
-    tone = "" if record.status == "ok" else record.status
-    if record.value is None:
-        return Entry(text=DASH, hint=record.reason or "", tone=tone)
-    hint = record.reason or (f"source: {record.source}" if record.source else "")
-    if not record.samples:
-        return Entry(text=number(record.value), value=record.value, hint=hint, tone=tone)
-    spread = summarise(record.samples)
-    quartiles = f"{number(spread.low)}–{number(spread.high)}, n {spread.count}"
-    text = number(record.value)
-    return Entry(text=text, detail=quartiles, value=record.value, hint=hint, tone=tone)
-
-
-def place_of(record: Record, *, by_cell: bool = False) -> str:
-    """What a row is about: the workload, or the cell where there is none."""
-    return record.workload.name if record.workload and not by_cell else record.cell
 
 
 def _metrics(records: Sequence[Record]) -> list[tuple[str, str]]:
@@ -211,9 +120,9 @@ def _row_cells(
 ) -> Iterator[Entry]:
     """A cell for each column; where a row lacks one, how its subject ended says why."""
     endings = [r for r in values.values() if r.status != "ok" and r.value is None]
-    absent = value_cell(endings[0]) if endings else Entry(text=DASH, hint=_NO_RECORD)
+    absent = value_entry(endings[0]) if endings else Entry(text=DASH, hint=_NO_RECORD)
     for column in columns:
-        yield value_cell(values[column]) if column in values else absent
+        yield value_entry(values[column]) if column in values else absent
 
 
 def _needs_cells(records: Sequence[Record]) -> bool:
