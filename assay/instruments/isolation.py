@@ -4,9 +4,11 @@ Memory is the resident size of the process, watched from outside: address-space 
 CUDA and XLA, which reserve far more than they use.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -69,6 +71,19 @@ def run(
         return Exit(ending="oom", reason=reason, elapsed_s=elapsed_s)
     ending, reason = _by_code(process.returncode, _kernel_oom_kills() > kills_before)
     return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s)
+
+
+def exit_with_parent(parent_pid: int) -> None:
+    """Have the kernel kill this process when its parent dies, so that a killed study leaves none.
+
+    Linux only; elsewhere it does nothing.
+    """
+    if sys.platform != "linux":
+        return
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != parent_pid:  # the parent died before the request
+        os._exit(1)
 
 
 def _watch(

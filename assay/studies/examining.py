@@ -10,11 +10,11 @@ import msgspec
 from assay import plugins
 from assay.correctness.models.selection import Candidate, select
 from assay.errors import BadInput
+from assay.instruments.parallel import map_forked
 from assay.models.gpt2.option_text import spelled
 from assay.models.gpt2.steps import find
 from assay.records.model_metrics import CACHE_BYTES, PARAMETERS, SECONDS
 from assay.records.schema import Measurement, WorkloadIdentity
-from assay.studies import side_by_side
 from assay.studies.cell import Cell, outcome
 from assay.subjects.outcome import Begin
 
@@ -94,7 +94,7 @@ def _together(candidates: Sequence[Candidate], cell: Cell) -> Iterator[Begin | M
         found = [item for item in _alone(candidate, cell) if isinstance(item, Measurement)]
         return msgspec.to_builtins(found)
 
-    for candidate, (found, ended) in side_by_side.each(candidates, examined):
+    for candidate, (found, ended) in map_forked(examined, candidates):
         yield Begin(candidate.name)
         if found is None:
             yield _measurement(candidate, cell, "process", status="failed", reason=ended)

@@ -5,9 +5,6 @@ complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a cr
 `{"end": true}` that the cell came to its end. PARENT is the process that waits for this one.
 """
 
-import ctypes
-import os
-import signal
 import sys
 from pathlib import Path
 from typing import BinaryIO
@@ -15,6 +12,7 @@ from typing import BinaryIO
 import msgspec
 
 from assay import plugins
+from assay.instruments.isolation import exit_with_parent
 from assay.records.schema import Measurement
 from assay.studies import cell as cells
 from assay.subjects.outcome import Begin
@@ -22,7 +20,7 @@ from assay.subjects.outcome import Begin
 
 def main(request: str, result: str, parent: str) -> None:
     """Run the cell described in the file `request`."""
-    end_with(int(parent))
+    exit_with_parent(int(parent))
     stage_name, cell = cells.decode(Path(request).read_bytes())
     stage = plugins.load(plugins.find("stages", stage_name, cell.plugin_folders))
     with open(result, "wb", buffering=0) as file:
@@ -42,15 +40,6 @@ def main(request: str, result: str, parent: str) -> None:
 
 def _write_line(file: BinaryIO, item: object) -> None:
     file.write(msgspec.json.encode(item) + b"\n")
-
-
-def end_with(parent: int) -> None:
-    """Where the study is killed, its cell must not go on and disturb the next start."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
-        if os.getppid() != parent:  # it ended before we asked
-            os._exit(1)
 
 
 if __name__ == "__main__":
