@@ -5,7 +5,7 @@ from pathlib import Path
 from assay import host
 from assay.captures.making import make
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call, bind
+from assay.subjects.sequence import SequenceSubject, bind
 from assay.workloads.spec import WorkloadSpec, parse
 
 DEFAULTS = WorkloadSpec(
@@ -14,12 +14,12 @@ DEFAULTS = WorkloadSpec(
 )  # fmt: skip
 
 
-def bound(name: str | Path, workload: str, device: str = "cpu") -> Call:
+def bound(name: str | Path, workload: str, device: str = "cpu") -> SequenceSubject:
     spec = parse(workload, defaults=DEFAULTS)
     return bind(str(name), make(spec), host=host.inspect(), device=device)
 
 
-def probed(probe, call: Call) -> dict[str, Measurement]:
+def probed(probe, call: SequenceSubject) -> dict[str, Measurement]:
     """What a probe says, by metric; no metric twice."""
     found = probe.measure(call, call.workload, call.host)
     assert len({m.metric for m in found}) == len(found)

@@ -2,44 +2,22 @@
 
 import hashlib
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from assay.attention import baseline, reference
-from assay.attention.budget import TENSORS, Allowance, allowances
-from assay.attention.reference import Result
-from assay.correctness import sampling
+from assay.attention.budget import TENSORS
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
-from assay.workloads.spec import WorkloadSpec
-from assay.workloads.workload import Workload
+from assay.subjects.expected import Expected, expected
+from assay.subjects.sequence import SequenceSubject
 
 SOURCE = "float64 reference; budget: see assay/attention/budget.py"
-_MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at
 _LIKE = {"out": 0, "lse": 0, "dq": 0, "dk": 1, "dv": 2}  # the input a result looks like
 _LARGEST = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
 
 
 class WrongForm(Exception):
     """What came back is not an array of the kind that was asked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What is right, and how far from it is still right; of all places, or of those in `index`."""
-
-    result: Result
-    allowed: dict[str, Allowance]
-    index: dict[str, sampling.Index] | None = None
-
-    def place(self, tensor: str, at: tuple[int, ...]) -> tuple[int, ...]:
-        """Where in the whole tensor a place among the compared ones is."""
-        if self.index is None:
-            return at
-        batch, head, row = np.broadcast_arrays(*self.index[tensor])
-        return (*(int(axis[at[:3]]) for axis in (batch, head, row)), *at[3:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,32 +35,7 @@ class Comparison:
         return self.problem is None
 
 
-@lru_cache(maxsize=8)
-def expected(workload: Workload) -> Expected:
-    """The reference's result for a workload and the budget of each tensor."""
-    if scores(workload.spec) > _MOST_SCORES:
-        found = sampling.sample(workload)
-        return Expected(result=found.result, allowed=found.allowed, index=found.index)
-    arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
-    setting = {
-        "causal": workload.spec.causal,
-        "scale": workload.spec.scale,
-        "seen": workload.seen,
-    }
-    dtype = workload.spec.dtype
-    right = reference.attention(**arrays, **setting)
-    with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
-        plain = baseline.attention(**arrays, **setting, dtype=dtype)
-        allowed = allowances(right, plain, **arrays, **setting, dtype=dtype)
-    return Expected(result=right, allowed=allowed)
-
-
-def scores(spec: WorkloadSpec) -> int:
-    """How many scores a workload has, seen or not."""
-    return spec.batch * spec.heads * spec.query_length * spec.key_length
-
-
-def wrong_form(tensor: str, array: Any, call: Call) -> str | None:
+def wrong_form(tensor: str, array: Any, call: SequenceSubject) -> str | None:
     """What is wrong with a result before any of its values is looked at."""
     like = call.inputs[_LIKE[tensor]]
     if array is None and tensor != "out":
@@ -101,7 +54,7 @@ def wrong_form(tensor: str, array: Any, call: Call) -> str | None:
     return None
 
 
-def output(call: Call) -> Any:
+def output(call: SequenceSubject) -> Any:
     """What the call returns, where it is of the right form; raises WrongForm."""
     out = call()
     if problem := wrong_form("out", out, call):
@@ -109,22 +62,24 @@ def output(call: Call) -> Any:
     return out
 
 
-def values(call: Call) -> np.ndarray:
+def values(call: SequenceSubject) -> np.ndarray:
     """The output as float64, [batch, heads, queries, head_dim]; raises WrongForm."""
     return call.numpy(output(call))
 
 
-def bits(call: Call) -> bytes:
+def bits(call: SequenceSubject) -> bytes:
     """The output's very bytes; raises WrongForm."""
     return call.framework.bits(output(call))
 
 
-def digest(call: Call) -> str:
+def digest(call: SequenceSubject) -> str:
     """What identifies the bits of the output; raises WrongForm."""
     return hashlib.blake2b(bits(call), digest_size=16).hexdigest()
 
 
-def compare(tensor: str, array: Any, call: Call, wanted: Expected | None = None) -> Comparison:
+def compare(
+    tensor: str, array: Any, call: SequenceSubject, wanted: Expected | None = None
+) -> Comparison:
     """A tensor that `call` gave, against what its workload asks for."""
     wanted = wanted or expected(call.workload)
     problem = wrong_form(tensor, array, call)
@@ -169,7 +124,7 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
     return Comparison(tensor=tensor, share=share, error=float(error.max()), problem=problem)
 
 
-def forward(call: Call, **options: Any) -> list[Comparison]:
+def forward(call: SequenceSubject, **options: Any) -> list[Comparison]:
     """The output, and the LSE of those that give it, against the reference."""
     if "lse" not in call.implementation.accepts:
         return [compare("out", call.apply(*call.inputs, **options), call)]
@@ -182,7 +137,7 @@ def forward(call: Call, **options: Any) -> list[Comparison]:
     ]
 
 
-def backward(call: Call, **options: Any) -> list[Comparison]:
+def backward(call: SequenceSubject, **options: Any) -> list[Comparison]:
     """Output and gradients against the reference."""
     out, gradients = call.gradients(**options)
     found = [compare("out", out, call)]
@@ -191,7 +146,7 @@ def backward(call: Call, **options: Any) -> list[Comparison]:
     ]
 
 
-def everything(call: Call, **options: Any) -> list[Comparison]:
+def everything(call: SequenceSubject, **options: Any) -> list[Comparison]:
     """The output, the LSE, and the gradients of those that have a backward."""
     found = forward(call, **options)
     if call.has_backward and all(comparison.holds for comparison in found):

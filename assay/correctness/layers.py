@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from assay.attention.budget import BASELINE_FACTOR, ulp
-from assay.correctness import layer_reference
 from assay.correctness.judge import Comparison
 from assay.models.layer import Layer
+from assay.subjects import layer_reference
 from assay.subjects.layer import LayerCall, bind, place
 from assay.subjects.layer_inputs import LayerInputs
 from assay.subjects.outcome import WrongAnswer

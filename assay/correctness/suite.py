@@ -25,7 +25,7 @@ from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import incomplete
 from assay.subjects.outcome import Begin, Unsupported, device_lost, out_of_memory
-from assay.subjects.sequence import Call, bind_loaded, framework_named
+from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_named
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -52,7 +52,7 @@ class Bench:
     elsewhere: Callable[[WorkloadSpec], Elsewhere | None] | None = None
     fresh: Callable[[], Implementation] | None = None  # loads a copy that was never called
 
-    def bind(self, spec: WorkloadSpec) -> Call:
+    def bind(self, spec: WorkloadSpec) -> SequenceSubject:
         call = bind_loaded(self.implementation, make(spec), host=self.host, device=self.device)
         return replace(call, elsewhere=self.elsewhere)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.correctness import judge, sampling
+from assay.correctness import judge
+from assay.subjects import sampling
 from assay.subjects.outcome import WrongAnswer
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Workload
 
 FACTORS = (-1.0, 2.0, -2.0, 4.0, -4.0)
@@ -33,7 +34,7 @@ class Answers:
         """Made once for the workload of a cell."""
         return cls(workload)
 
-    def hold(self, call: Call, arrays: dict[str, Any], factor: float) -> None:
+    def hold(self, call: SequenceSubject, arrays: dict[str, Any], factor: float) -> None:
         """Raise WrongAnswer unless each of the arrays that can be judged is right."""
         for tensor in (name for name in arrays if name in _SCALED):
             array = arrays[tensor]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from assay.records.schema import Measurement
 from assay.subjects.outcome import Unsupported
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 
 STEP = 64  # tokens; lengths are multiples of it
 _RESOLUTION = 256  # the search ends within one part of so many
@@ -15,7 +15,7 @@ _LONGEST = 1 << 20
 METRICS = {"oom_length": False, "training_oom_length": True}
 
 
-def measure(call: Call) -> list[Measurement]:
+def measure(call: SequenceSubject) -> list[Measurement]:
     """The longest sequences for the forward pass and for training, in tokens."""
     if not call.host.accelerators:
         raise Unsupported("memory runs out at the end of a search on a GPU only")
@@ -23,7 +23,7 @@ def measure(call: Call) -> list[Measurement]:
     return [*found, _overhead(call)]
 
 
-def _limit(call: Call, metric: str, training: bool) -> Measurement:
+def _limit(call: SequenceSubject, metric: str, training: bool) -> Measurement:
     if training and not call.has_backward:
         reason = "it says that it has no backward here"
         return Measurement(
@@ -55,7 +55,7 @@ def longest(fits: Callable[[int], bool], start: int) -> int:
     return low
 
 
-def _fits(call: Call, length: int, training: bool) -> bool:
+def _fits(call: SequenceSubject, length: int, training: bool) -> bool:
     spec = replace(call.workload.spec, query_length=length, key_length=length)
     if refusal := call.implementation.refusal(spec, call.host):
         raise Unsupported(refusal)
@@ -71,7 +71,7 @@ def _fits(call: Call, length: int, training: bool) -> bool:
     return False
 
 
-def _try(call: Call, length: int, training: bool) -> None:
+def _try(call: SequenceSubject, length: int, training: bool) -> None:
     axis = 1 if call.implementation.layout == "BSHD" else 2
     arrays = (*call.inputs, call.grad_out) if training else call.inputs
     grown = tuple(call.framework.stretched(array, axis, length) for array in arrays)
@@ -82,7 +82,7 @@ def _try(call: Call, length: int, training: bool) -> None:
     call.synchronize()
 
 
-def _overhead(call: Call) -> Measurement:
+def _overhead(call: SequenceSubject) -> Measurement:
     """What the device holds beside tensors: the context, kernels, libraries."""
     taken = call.framework.device_overhead(call.device)
     metric, unit = "device_overhead_bytes", "B"

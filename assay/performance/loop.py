@@ -25,7 +25,7 @@ from assay.performance.audit import Audit
 from assay.performance.gates import Gates
 from assay.records.schema import Measurement
 from assay.subjects.outcome import Begin, InputsChanged, outcome_of
-from assay.subjects.sequence import Call, Placed, bind
+from assay.subjects.sequence import Placed, SequenceSubject, bind
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -56,7 +56,7 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
     except BadInput as error:
         yield from (_outcome(subject, request, error, "load") for subject in request.subjects)
         return
-    calls: dict[str, Call] = {}
+    calls: dict[str, SequenceSubject] = {}
     placed: Placed = {}
     for subject in request.subjects:
         yield Begin(subject)
@@ -86,7 +86,9 @@ def run(request: Request, host: Host) -> Iterator[Begin | Measurement]:
         print(f"{name}: {time.monotonic() - begun:.1f} s for {len(allowed)} subjects")
 
 
-def _of_frameworks(probe: ModuleType, calls: dict[str, Call]) -> dict[str, Call]:
+def _of_frameworks(
+    probe: ModuleType, calls: dict[str, SequenceSubject]
+) -> dict[str, SequenceSubject]:
     """The calls that a probe is for."""
     wanted = getattr(probe, "FRAMEWORKS", ())
     return {
@@ -98,7 +100,7 @@ def _of_frameworks(probe: ModuleType, calls: dict[str, Call]) -> dict[str, Call]
 
 def _prepared(
     subject: str, workload: Workload, request: Request, host: Host, placed: Placed
-) -> tuple[Call, Measurement]:
+) -> tuple[SequenceSubject, Measurement]:
     """A call, and how long it took to load, place and compile it."""
     start = time.perf_counter()
     call = bind(
@@ -115,7 +117,7 @@ def _prepared(
     return call, Measurement(metric="prepare_ms", value=elapsed_ms, unit="ms", source=source)
 
 
-def _first_call(call: Call) -> Measurement:
+def _first_call(call: SequenceSubject) -> Measurement:
     """What is timed later is called once before anything else: the first call may compile."""
     before, start = rounds.checksums(call), time.perf_counter()
     out = call()
@@ -132,7 +134,7 @@ def _first_call(call: Call) -> Measurement:
 def _one_by_one(
     name: str,
     probe: ModuleType,
-    calls: dict[str, Call],
+    calls: dict[str, SequenceSubject],
     workload: Workload,
     request: Request,
     host: Host,
@@ -155,7 +157,7 @@ def _one_by_one(
 def _paired(
     name: str,
     probe: ModuleType,
-    calls: dict[str, Call],
+    calls: dict[str, SequenceSubject],
     workload: Workload,
     request: Request,
     host: Host,

@@ -20,7 +20,7 @@ from assay.performance import rounds
 from assay.performance.answers import FACTORS, Answers
 from assay.performance.timing import Timer
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 
 PROBE = "latency"
 
@@ -35,7 +35,7 @@ class Plan:
     share: float
 
 
-def measure(call: Call, host: Host, plan: Plan) -> Iterator[Measurement]:
+def measure(call: SequenceSubject, host: Host, plan: Plan) -> Iterator[Measurement]:
     """All samples of the comparisons with itself, then of those with the slowed-down copy."""
     probe = plugins.load(plugins.find("probes", PROBE))
     answers = Answers.of(call.workload)
@@ -63,7 +63,7 @@ def _measure(probe: ModuleType, host: Host) -> rounds.Measure:
 
 
 def _side_by_side(
-    first: Call, second: Call, measure: rounds.Measure, count: int
+    first: SequenceSubject, second: SequenceSubject, measure: rounds.Measure, count: int
 ) -> tuple[list[Measurement], list[Measurement]]:
     """Rounds of two, whose order alternates."""
     generator = random.SystemRandom()
@@ -76,7 +76,7 @@ def _side_by_side(
     return taken
 
 
-def _slowed(call: Call, wait_ms: float) -> Callable[..., Any]:
+def _slowed(call: SequenceSubject, wait_ms: float) -> Callable[..., Any]:
     """The same function, which takes longer."""
     wait = call.framework.delay(call.device, wait_ms)
 

@@ -20,7 +20,7 @@ from assay.performance.answers import FACTORS, Answers
 from assay.performance.timing import Timer
 from assay.records.schema import Measurement
 from assay.subjects.outcome import InputsChanged
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Workload
 
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
@@ -29,7 +29,7 @@ _MOST_WARMUP_MS = 2000.0  # after which what is still not stable is measured as 
 _SHORTEST_WARMUP = 2  # calls: the first may compile
 _FEWEST = 6  # rounds; with fewer, two cannot be compared
 
-Measure = Callable[[Call], list[Measurement]]  # what a probe says of one call
+Measure = Callable[[SequenceSubject], list[Measurement]]  # what a probe says of one call
 
 WRITES = "it writes into its inputs; what it is given must stay as it was"
 
@@ -54,7 +54,7 @@ class Failed:
 
 def interleaved(
     probe: ModuleType,
-    calls: dict[str, Call],
+    calls: dict[str, SequenceSubject],
     workload: Workload,
     host: Host,
     plan: Plan,
@@ -67,7 +67,7 @@ def interleaved(
     }
     generator = random.SystemRandom()
 
-    def measure(call: Call) -> list[Measurement]:
+    def measure(call: SequenceSubject) -> list[Measurement]:
         return measured(probe.measure(call, workload, host))
 
     for name, call in list(running.items()):
@@ -106,7 +106,7 @@ def interleaved(
             yield device, msgspec.structs.replace(reading, metric=f"{metric}.{reading.metric}")
 
 
-def turned(call: Call, factor: float) -> Call:
+def turned(call: SequenceSubject, factor: float) -> SequenceSubject:
     """The call on values of its own: what it may write into v reaches no other."""
     q, k, v = call.inputs
     call.timer.factor = factor
@@ -114,7 +114,7 @@ def turned(call: Call, factor: float) -> Call:
 
 
 def warm_up(
-    call: Call, measure: Measure, generator: random.SystemRandom, least: int
+    call: SequenceSubject, measure: Measure, generator: random.SystemRandom, least: int
 ) -> Iterator[Measurement]:
     """At least that many calls, until two windows of them agree; the first, which may compile, is
     told apart."""
@@ -148,12 +148,12 @@ def _warm(samples: list[float], least: int) -> bool:
     return abs(last / before - 1) < STABLE if before else True
 
 
-def checksums(call: Call) -> list[int]:
+def checksums(call: SequenceSubject) -> list[int]:
     """Of the inputs, as they are now."""
     return [call.framework.checksum(array) for array in call.inputs]
 
 
-def restore(call: Call) -> None:
+def restore(call: SequenceSubject) -> None:
     """The inputs as they should be, for the subjects that share them."""
     workload = call.workload
     for array, right in zip(call.inputs, (workload.q, workload.k, workload.v), strict=True):

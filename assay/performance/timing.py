@@ -11,7 +11,7 @@ from typing import Any
 
 from assay.performance.answers import Answers
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 
 LOOKED_AT = 0.25  # of the timed calls, drawn at random, and the first: looking costs time too
 
@@ -21,7 +21,7 @@ class Timer:
     """Times work for one subject. `answers` says what is right; `factor` is what this round's
     values were multiplied by, which no implementation can know beforehand."""
 
-    call: Call
+    call: SequenceSubject
     answers: Answers
     factor: float = 1.0
     _clock: Any = field(init=False)

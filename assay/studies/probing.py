@@ -17,7 +17,7 @@ from assay.performance import loop
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 from assay.subjects.outcome import Begin, outcome_of
-from assay.subjects.sequence import Call, bind
+from assay.subjects.sequence import SequenceSubject, bind
 
 _TWIN_OF = "determinism"  # the probe that asks what another process gives
 
@@ -37,7 +37,7 @@ def run_probes(cell: Cell) -> Iterator[Begin | Measurement]:
 
 
 def run_alone(
-    cell: Cell, metric: str, measure: Callable[[Call, Host], Iterable[Measurement]]
+    cell: Cell, metric: str, measure: Callable[[SequenceSubject, Host], Iterable[Measurement]]
 ) -> Iterator[Begin | Measurement]:
     """What `measure` says of the cell's one subject on its workload; a failure under `metric`."""
     (subject,) = cell.subjects

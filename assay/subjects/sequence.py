@@ -20,7 +20,7 @@ ALL = (True, True, True)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Call:
+class SequenceSubject:
     """Calling it runs the forward pass; the framework's own array comes back, maybe unfinished.
 
     Inputs and results are in the implementation's own layout; `numpy` gives [batch, heads, ...].
@@ -77,7 +77,7 @@ class Call:
         own = array.swapaxes(1, 2) if self.implementation.layout == "BSHD" else array
         return self.framework.place(own, self.workload.spec.dtype, self.device, layout=layout)
 
-    def on(self, workload: Workload) -> "Call":
+    def on(self, workload: Workload) -> "SequenceSubject":
         """The same implementation on another workload; raises Unsupported as `bind` does."""
         bound = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
         return replace(bound, elsewhere=self.elsewhere)
@@ -90,7 +90,7 @@ class Call:
         return self.framework.swapped(array, 1, 2) if turn else array
 
 
-def require_backward(call: Call) -> None:
+def require_backward(call: SequenceSubject) -> None:
     """Raise Unsupported for an implementation without a backward pass here."""
     if not call.has_backward:
         raise Unsupported("it says that it has no backward here")
@@ -108,7 +108,7 @@ def bind(
     device: str,
     folders: Sequence[Path] = (),
     placed: Placed | None = None,
-) -> Call:
+) -> SequenceSubject:
     """Load `name` and place the workload's arrays; raises Unsupported with its own reason.
 
     With `placed`, implementations of one framework and layout are given the very same arrays.
@@ -124,7 +124,7 @@ def bind_loaded(
     host: Host,
     device: str,
     placed: Placed | None = None,
-) -> Call:
+) -> SequenceSubject:
     """As `bind`, with an implementation that is loaded."""
     spec = workload.spec
     here = replace(host, devices=tuple(d for d in host.devices if d.label == device))
@@ -134,7 +134,7 @@ def bind_loaded(
         refusal = f"{implementation.framework} has no arrays that lie in memory as {spec.layout}"
     if refusal:
         raise Unsupported(refusal)
-    call = Call(
+    call = SequenceSubject(
         implementation=implementation,
         host=here,
         device=device,

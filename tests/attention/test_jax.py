@@ -15,7 +15,7 @@ from assay.attention.sequence import jax_cudnn, jax_pallas
 from assay.captures.making import make
 from assay.correctness import judge
 from assay.devices import Device
-from assay.subjects.sequence import Call, bind_loaded
+from assay.subjects.sequence import SequenceSubject, bind_loaded
 from assay.workloads.spec import WorkloadSpec
 
 HERE = host.inspect()
@@ -55,7 +55,7 @@ def spec(lengths=(63, 63), heads=(2, 1), **given) -> WorkloadSpec:
     return WorkloadSpec(**{**usual, **given})
 
 
-def call(name: str, wanted: WorkloadSpec, **replaced) -> Call:
+def call(name: str, wanted: WorkloadSpec, **replaced) -> SequenceSubject:
     implementation = contract.load(name)
     if name == "jax_cudnn":  # which would rightly refuse a CPU
         implementation = replace(implementation, supports=lambda spec, host: None)
@@ -63,7 +63,7 @@ def call(name: str, wanted: WorkloadSpec, **replaced) -> Call:
     return bind_loaded(implementation, workload, host=HERE, device="cpu")
 
 
-def assert_right(bound: Call, *, lse: bool = False) -> None:
+def assert_right(bound: SequenceSubject, *, lse: bool = False) -> None:
     """Output and gradients are within their budgets; the LSE too, where it is given."""
     comparisons = judge.backward(bound)
     if lse and "lse" in bound.implementation.accepts:

@@ -12,6 +12,7 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.correctness.diagnosis import conditions, masks
 from assay.errors import BadInput
+from assay.subjects.expected import expected
 
 PLAN = Plan(seed=0, count=10, quick=True, gpu=False)
 
@@ -126,7 +127,7 @@ def test_a_condition_is_not_read_into_one_case():
 
 def test_lse_of_blind_rows_must_be_minus_infinity():
     workload = make(PLAN.spec(query_length=5, key_length=3))
-    right = judge.expected(workload)
+    right = expected(workload)
     lse = right.result.lse
     assert np.isneginf(lse[:, :, :2]).all()
     assert judge.compare_values("lse", lse, right, "float32").holds
@@ -137,7 +138,7 @@ def test_lse_of_blind_rows_must_be_minus_infinity():
 def test_a_small_error_everywhere_is_seen_in_the_mean():
     """No element is beyond its budget, but all lean one way by most of it."""
     workload = make(PLAN.spec(length=64, head_dim=64))
-    right = judge.expected(workload)
+    right = expected(workload)
     leaning = right.result.out + 0.9 * right.allowed["out"].largest
     found = judge.compare_values("out", leaning, right, "float32")
     assert not found.holds and "on average" in found.problem
@@ -146,7 +147,7 @@ def test_a_small_error_everywhere_is_seen_in_the_mean():
 def test_what_cannot_be_represented_is_not_asked_for():
     """A gradient beyond float16's range is infinite in float16; that is not the kernel's doing."""
     workload = make(PLAN.spec(dtype="float16", length=3))
-    right = judge.expected(workload)
+    right = expected(workload)
     right.result.dq[0, 0, 0, 0] = 1e6
     infinite = right.result.dq.copy()
     infinite[0, 0, 0, 0] = np.inf

@@ -11,13 +11,12 @@ pytest.importorskip("flax")
 import gemma_reference
 
 from assay import host, plugins
-from assay.correctness import layer_reference
 from assay.errors import BadInput
 from assay.models import layer
 from assay.performance import layer_loop
 from assay.performance.loop import Request
 from assay.records.schema import Measurement
-from assay.subjects import layer_inputs, layer_work
+from assay.subjects import layer_inputs, layer_reference, layer_work
 from assay.subjects.layer import bind, load, place
 from assay.subjects.outcome import Unsupported
 from assay.workloads.rounding import rounded

@@ -11,7 +11,8 @@ from assay.correctness import judge
 from assay.correctness.cases import size
 from assay.correctness.diagnosis import conditions, gradient_suspects, location
 from assay.correctness.diagnosis.suspects import scores_of, suspects
-from assay.subjects.sequence import Call
+from assay.subjects.expected import expected
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -48,7 +49,7 @@ class Failure:
 def likely_cause(
     failing: Sequence[WorkloadSpec],
     passing: Sequence[WorkloadSpec],
-    bound: Callable[[WorkloadSpec], Call],
+    bound: Callable[[WorkloadSpec], SequenceSubject],
 ) -> str | None:
     """Words for why `failing` fail, as far as that can be told."""
     place = conditions.where(failing, passing)
@@ -67,9 +68,9 @@ def _examined(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
     return [chosen[round(n * step)] for n in range(min(_EXAMINED, len(chosen)))]
 
 
-def _failure(call: Call) -> Failure | None:
+def _failure(call: SequenceSubject) -> Failure | None:
     """Run a case again and find the first tensor that is wrong; None where none can be compared."""
-    right = judge.expected(call.workload)
+    right = expected(call.workload)
     found = {"out": call()}
     if "lse" in call.implementation.accepts:
         found = dict(zip(("out", "lse"), call.apply(*call.inputs, lse=True), strict=True))
@@ -188,7 +189,7 @@ def _refuted(passed: Sequence[Workload], tensor: str, causes: set[str]) -> set[s
     """Mistakes that would have shown on cases that passed."""
     found = set()
     for workload in passed:
-        right = judge.expected(workload)
+        right = expected(workload)
         wanted, allowed = getattr(right.result, tensor), right.allowed[tensor].largest
         for cause, values in _candidates(workload, tensor):
             known = cause in causes and values.shape == _column(tensor, wanted).shape

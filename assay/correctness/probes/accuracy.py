@@ -4,7 +4,7 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -16,6 +16,6 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     return plan.random(plan.count // 2, "accuracy")
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """For out and lse the largest error, and the share of its budget it takes."""
     return judge.measurements(judge.forward(call))

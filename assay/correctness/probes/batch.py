@@ -8,7 +8,8 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.expected import expected
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -24,12 +25,12 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     ]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Each row alone against the same row in the batch; then with loud neighbours."""
     if workload.spec.batch == 1 or workload.spec.extras:
         return [judge.unsupported("batch", "a batch of one has no neighbours")]
     together = judge.values(call)
-    allowed = 2 * judge.expected(workload).allowed["out"].largest
+    allowed = 2 * expected(workload).allowed["out"].largest
     found = []
     for row in range(workload.spec.batch):
         alone = call.on(_only(workload, row))

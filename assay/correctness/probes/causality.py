@@ -8,7 +8,8 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.expected import Expected, expected
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -42,11 +43,11 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     ]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Rows before a cut with other keys and values after it; then gradients across the cut."""
     if not workload.spec.causal or workload.spec.extras:
         return [judge.unsupported("causality", "the workload is not plainly causal")]
-    right = judge.expected(workload)
+    right = expected(workload)
     before = judge.values(call)
     found = []
     for row in _cuts(workload.spec):
@@ -68,7 +69,7 @@ def _first_hidden(spec: WorkloadSpec, row: int) -> int:
 
 
 def _output_moves(
-    call: Call, workload: Workload, right: judge.Expected, before: np.ndarray, row: int
+    call: SequenceSubject, workload: Workload, right: Expected, before: np.ndarray, row: int
 ) -> Measurement:
     spec, hidden = workload.spec, _first_hidden(workload.spec, row)
     generator = np.random.Generator(np.random.Philox(spec.seed + row))
@@ -94,7 +95,7 @@ def _output_moves(
     return judge.holds("causality", float(moved.max()))
 
 
-def _gradient_crosses(call: Call, workload: Workload, row: int) -> Measurement:
+def _gradient_crosses(call: SequenceSubject, workload: Workload, row: int) -> Measurement:
     """A loss over the rows up to a cut must send nothing to the keys and values after it."""
     hidden = _first_hidden(workload.spec, row)
     grad_out = workload.grad_out.copy()

@@ -4,7 +4,7 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import INPUTS, Call
+from assay.subjects.sequence import INPUTS, SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -23,7 +23,7 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     ]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Forward always; backward unless the implementation says that it is not repeatable."""
     found = [_forward(call), _elsewhere(call, workload.spec)]
     if call.has_backward and call.implementation.deterministic_backward:
@@ -31,7 +31,7 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     return found
 
 
-def _forward(call: Call) -> Measurement:
+def _forward(call: SequenceSubject) -> Measurement:
     if len({judge.digest(call) for _ in range(_REPEATS)}) > 1:
         text = f"{_REPEATS} calls on the same inputs give outputs that differ in their bits"
         cause = "the order of summation changes from call to call: atomics, or a random order"
@@ -39,7 +39,7 @@ def _forward(call: Call) -> Measurement:
     return judge.holds("determinism")
 
 
-def _elsewhere(call: Call, spec: WorkloadSpec) -> Measurement:
+def _elsewhere(call: SequenceSubject, spec: WorkloadSpec) -> Measurement:
     there = call.elsewhere(spec) if call.elsewhere else None
     if there is None:
         return judge.unsupported("determinism", "there is no other process to compare with")
@@ -53,7 +53,7 @@ def _elsewhere(call: Call, spec: WorkloadSpec) -> Measurement:
     return judge.holds("determinism")
 
 
-def _backward(call: Call) -> Measurement:
+def _backward(call: SequenceSubject) -> Measurement:
     seen: dict[str, set[bytes]] = {name: set() for name in INPUTS}
     for _ in range(_REPEATS):
         _, gradients = call.gradients()

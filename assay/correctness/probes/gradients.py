@@ -9,7 +9,8 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import INPUTS, Call
+from assay.subjects.expected import expected, scores
+from assay.subjects.sequence import INPUTS, SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -25,19 +26,19 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     return plan.random(plan.count // 2, "gradients")
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """dq, dk and dv together, then what may change when they are asked for in another way."""
     if not call.has_backward:
         return [judge.unsupported("gradients", "it says that it has no backward here")]
     found = judge.measurements(judge.backward(call)[1:])
     if all(measurement.status == "ok" for measurement in found):
-        scores = judge.scores(workload.spec)
-        found += _each_alone(call) if scores <= _ALONE_SCORES else []
-        found += _expanded(call, workload) if scores <= _EXPANDED_SCORES else []
+        size = scores(workload.spec)
+        found += _each_alone(call) if size <= _ALONE_SCORES else []
+        found += _expanded(call, workload) if size <= _EXPANDED_SCORES else []
     return found
 
 
-def _each_alone(call: Call) -> list[Measurement]:
+def _each_alone(call: SequenceSubject) -> list[Measurement]:
     """Only one input requires a gradient."""
     found = []
     for index, (name, tensor) in enumerate(zip(INPUTS, TENSORS[1:], strict=True)):
@@ -50,13 +51,13 @@ def _each_alone(call: Call) -> list[Measurement]:
     return found
 
 
-def _expanded(call: Call, workload: Workload) -> list[Measurement]:
+def _expanded(call: SequenceSubject, workload: Workload) -> list[Measurement]:
     """The gradient that `out.sum()` sends back: one number, expanded, with strides of zero."""
     ones = np.ones_like(workload.grad_out)
     like = replace(workload, grad_out=ones)
     one = call.placed(ones[:1, :1, :1, :1])
     _, gradients = call.gradients(grad_out=call.framework.expanded(one, call.inputs[0].shape))
-    right = judge.expected(like)
+    right = expected(like)
     comparisons = [
         judge.compare(tensor, array, call, right)
         for tensor, array in zip(TENSORS[1:], gradients, strict=True)

@@ -6,7 +6,7 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -21,7 +21,7 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     return [plan.spec(batch=64, heads=32, length=64, head_dim=64, dtype=plan.half(), causal=True)]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """The batch many times over: every repetition has the first one's result."""
     repeats = _ELEMENTS // workload.q.size + 1
     needed = _TENSORS * repeats * workload.q.size * 2
@@ -43,7 +43,7 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
         call.framework.empty_cache(call.device)
 
 
-def _many_times(call: Call, workload: Workload, repeats: int) -> list[Measurement]:
+def _many_times(call: SequenceSubject, workload: Workload, repeats: int) -> list[Measurement]:
     inputs = tuple(call.framework.tiled(array, repeats) for array in call.inputs)
     grad_out = call.framework.tiled(call.grad_out, repeats)
     big = replace(call, inputs=inputs, grad_out=grad_out)
@@ -56,7 +56,7 @@ def _many_times(call: Call, workload: Workload, repeats: int) -> list[Measuremen
 
 
 def _repeated(
-    call: Call, workload: Workload, name: str, array: object, repeats: int
+    call: SequenceSubject, workload: Workload, name: str, array: object, repeats: int
 ) -> Measurement:
     batch = workload.spec.batch
     for number in sorted({0, repeats // 2 - 1, repeats // 2, repeats - 1}):

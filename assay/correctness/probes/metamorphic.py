@@ -12,7 +12,8 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.expected import expected
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -39,7 +40,7 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     ]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Every relation that applies to the workload."""
     if workload.spec.extras:
         return [judge.unsupported("metamorphic", "relations are of plain workloads")]
@@ -51,14 +52,14 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     return found
 
 
-def _permuted(call: Call, workload: Workload) -> Measurement:
+def _permuted(call: SequenceSubject, workload: Workload) -> Measurement:
     order = np.random.Generator(np.random.Philox(7)).permutation(workload.spec.key_length)
     other = replace(workload, k=workload.k[:, :, order], v=workload.v[:, :, order])
     text = "the output changes with the order of the keys"
     return _same(call, workload, other, text, "keys are not all treated alike: tiles, or a merge")
 
 
-def _shifted(call: Call, workload: Workload, shift: float) -> Measurement:
+def _shifted(call: SequenceSubject, workload: Workload, shift: float) -> Measurement:
     """The last coordinate of q is one and that of k a constant, so every score moves alike."""
     q, k = workload.q.copy(), workload.k.copy()
     q[..., -1], k[..., -1] = 1.0, 0.0
@@ -74,7 +75,7 @@ def _shifted(call: Call, workload: Workload, shift: float) -> Measurement:
     )
 
 
-def _written_out(call: Call, workload: Workload) -> Measurement:
+def _written_out(call: SequenceSubject, workload: Workload) -> Measurement:
     spec = workload.spec
     group = spec.heads // spec.kv_heads
     k, v = (np.repeat(array, group, axis=1) for array in (workload.k, workload.v))
@@ -83,9 +84,11 @@ def _written_out(call: Call, workload: Workload) -> Measurement:
     return _same(call, workload, other, text, "query heads read the wrong kv head of their group")
 
 
-def _same(call: Call, one: Workload, other: Workload, text: str, cause: str) -> Measurement:
+def _same(
+    call: SequenceSubject, one: Workload, other: Workload, text: str, cause: str
+) -> Measurement:
     """Two workloads whose outputs are equal, each within its budget."""
-    allowed = sum(judge.expected(w).allowed["out"].largest for w in (one, other))
+    allowed = sum(expected(w).allowed["out"].largest for w in (one, other))
     outputs = [judge.values(call.on(workload)) for workload in (one, other)]
     moved = np.abs(outputs[0] - outputs[1]) / allowed
     worst = float(np.nan_to_num(moved, nan=np.inf).max())

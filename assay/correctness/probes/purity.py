@@ -11,7 +11,7 @@ from assay.correctness.cases import Plan
 from assay.correctness.second_process import right_when_fresh
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import INPUTS, Call
+from assay.subjects.sequence import INPUTS, SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -28,7 +28,7 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     ]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Each way in which a call could leave a trace, or find one."""
     found = [_inputs_stay(call), _fresh_inputs(call, workload), _smaller_after(call, workload)]
     found.append(_earlier_output_stays(call, workload))
@@ -53,7 +53,7 @@ def _said(complaint: str | None, cause: str = "") -> Measurement:
 
 
 def _blamed(
-    call: Call,
+    call: SequenceSubject,
     comparisons: list[judge.Comparison],
     about: str,
     cause: str,
@@ -74,7 +74,7 @@ def _blamed(
     return judge.verdict("purity", comparisons, f"on {shape.name}, ")
 
 
-def _inputs_stay(call: Call) -> Measurement:
+def _inputs_stay(call: SequenceSubject) -> Measurement:
     """Forward, then forward and backward, leave q, k, v and dO as they were."""
     named = dict(zip((*INPUTS, "dO"), (*call.inputs, call.grad_out), strict=True))
     before = {name: call.framework.bits(array) for name, array in named.items()}
@@ -90,7 +90,7 @@ def _inputs_stay(call: Call) -> Measurement:
     return _said(None)
 
 
-def _fresh_inputs(call: Call, workload: Workload) -> Measurement:
+def _fresh_inputs(call: SequenceSubject, workload: Workload) -> Measurement:
     """Other inputs of the same shape, then the first again."""
     first = judge.bits(call)
     other = call.on(make(replace(workload.spec, seed=workload.spec.seed + 1000)))
@@ -105,7 +105,7 @@ def _fresh_inputs(call: Call, workload: Workload) -> Measurement:
     return verdict
 
 
-def _smaller_after(call: Call, workload: Workload) -> Measurement:
+def _smaller_after(call: SequenceSubject, workload: Workload) -> Measurement:
     """A shorter call after a longer one: what the longer one left behind must not show."""
     spec = workload.spec
     shorter = replace(
@@ -117,7 +117,7 @@ def _smaller_after(call: Call, workload: Workload) -> Measurement:
     return _blamed(call, comparisons, about, _LEFT_BEHIND, shorter)
 
 
-def _earlier_output_stays(call: Call, workload: Workload) -> Measurement:
+def _earlier_output_stays(call: SequenceSubject, workload: Workload) -> Measurement:
     out = judge.output(call)
     before = call.framework.bits(out)
     call.on(make(replace(workload.spec, seed=workload.spec.seed + 2000)))()
@@ -126,7 +126,7 @@ def _earlier_output_stays(call: Call, workload: Workload) -> Measurement:
     return _said(None)
 
 
-def _changed_in_place(call: Call, workload: Workload) -> list[Measurement]:
+def _changed_in_place(call: SequenceSubject, workload: Workload) -> list[Measurement]:
     """New values in the same memory: all of them, then one key's and one value's only."""
     fresh = make(replace(workload.spec, seed=workload.spec.seed + 3000))
     one_key = replace(workload, k=_one_changed(workload.k), v=_one_changed(workload.v))
@@ -150,13 +150,13 @@ def _one_changed(array: np.ndarray) -> np.ndarray:
     return other
 
 
-def _overwritten(call: Call, other: Workload) -> bool:
+def _overwritten(call: SequenceSubject, other: Workload) -> bool:
     placed: list[Any] = [call.placed(getattr(other, name)) for name in INPUTS]
     done = [call.framework.overwrite(a, b) for a, b in zip(call.inputs, placed, strict=True)]
     return all(array is not None for array in done)
 
 
-def _backward_after_another(call: Call, workload: Workload) -> Measurement:
+def _backward_after_another(call: SequenceSubject, workload: Workload) -> Measurement:
     """Two forward passes, then the backward of the first."""
     other = call.on(make(replace(workload.spec, seed=workload.spec.seed + 4000)))
 

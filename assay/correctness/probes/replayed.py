@@ -8,7 +8,7 @@ from assay.correctness import judge
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.outcome import Unsupported
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Captured, Workload
 
 EVERY_WORKLOAD = True
@@ -19,7 +19,7 @@ LARGEST = "replayed_largest_difference"
 _LAYOUTS = {"BSHD": "transposed"}  # how captured inputs lay in memory -> a workload's layout
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """How many elements differ from the captured output; none may where the same implementation
     computed it with the same versions on the same kind of device."""
     captured = workload.captured
@@ -49,7 +49,7 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     ]
 
 
-def _output(call: Call, workload: Workload, captured: Captured) -> Any:
+def _output(call: SequenceSubject, workload: Workload, captured: Captured) -> Any:
     """The call on inputs that lie in memory as the model's did, where that can be had: kernels may
     choose their order of summation by it."""
     layout = _LAYOUTS.get(captured.order or "", "plain")
@@ -59,7 +59,7 @@ def _output(call: Call, workload: Workload, captured: Captured) -> Any:
     return call.apply(*(call.placed(array, layout) for array in arrays))
 
 
-def _otherness(call: Call, captured: Captured, host: Host) -> str | None:
+def _otherness(call: SequenceSubject, captured: Captured, host: Host) -> str | None:
     """Why the bits may differ; None where they may not."""
     if captured.implementation != call.name:
         return f"computed by {captured.implementation or 'something unknown'}"

@@ -4,7 +4,7 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -25,7 +25,7 @@ def cases(plan: Plan) -> list[WorkloadSpec]:
     ]
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Output, LSE and gradients with poisoned memory."""
     with call.framework.poisoned(call.device) as can_be:
         if not can_be:

@@ -24,7 +24,7 @@ import numpy as np
 from assay import host
 from assay.captures.making import make
 from assay.instruments.reading import Peak
-from assay.subjects.sequence import Call, bind
+from assay.subjects.sequence import SequenceSubject, bind
 from assay.workloads.spec import WorkloadSpec
 
 _POLL_S = 0.02
@@ -44,7 +44,7 @@ SOURCE = (
 )
 
 
-def peaks(call: Call) -> tuple[Peak, Peak | None]:
+def peaks(call: SequenceSubject) -> tuple[Peak, Peak | None]:
     """Of the forward pass, and of forward and backward where there is one.
 
     Raises MemoryError where not even the forward pass has enough.
@@ -117,7 +117,7 @@ def main(request: str) -> None:
         print(json.dumps(told), file=answers)
 
 
-def _blindness(call: Call, libc: ctypes.CDLL) -> str | None:
+def _blindness(call: SequenceSubject, libc: ctypes.CDLL) -> str | None:
     """Say why this process cannot see a peak; None where it reads a known tensor back."""
     values = np.ones((1, 1, 1, _KNOWN_BYTES // 4), np.float32)
     read = resident_peak(lambda: call.framework.place(values, "float32", call.device), libc)

@@ -2,14 +2,14 @@
 
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call, require_backward
+from assay.subjects.sequence import SequenceSubject, require_backward
 from assay.workloads.workload import Workload
 
 PAIRED = True
 NEEDS = ("accuracy", "gradients", "kernels")
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """One sample in milliseconds; the forward pass is made anew for it, and not timed."""
     require_backward(call)
     pull_back = call.framework.pullback(call.apply, call.inputs, call.state)

@@ -13,7 +13,7 @@ from assay.instruments.reading import Reading
 from assay.performance.profile import binary, occupancy, trace
 from assay.performance.profile.trace import Kernel
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Workload
 
 CALLS = 5
@@ -28,12 +28,12 @@ _ESTIMATE = "from its registers, shared memory, threads and blocks, and the devi
 _UNTOLD = "the profiler does not tell it for this kernel"
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Times and names of what ran, facts about the longest kernel, and copies of the inputs."""
     return [*_ran(call), _copies(call).measurement("input_copy_bytes", "B")]
 
 
-def _ran(call: Call) -> list[Measurement]:
+def _ran(call: SequenceSubject) -> list[Measurement]:
     if call.device == "cpu":
         return _on_cpu(call)
     if importlib.util.find_spec("torch") is None:
@@ -49,7 +49,7 @@ def _ran(call: Call) -> list[Measurement]:
     return on_device(call, calls)
 
 
-def on_device(call: Call, calls: Sequence[Sequence[Kernel]]) -> list[Measurement]:
+def on_device(call: SequenceSubject, calls: Sequence[Sequence[Kernel]]) -> list[Measurement]:
     """What the device events of some calls say."""
     used = sorted({stream for one in calls for stream in trace.streams(one)})
     about = (
@@ -67,7 +67,7 @@ def on_device(call: Call, calls: Sequence[Sequence[Kernel]]) -> list[Measurement
     return found + _facts(main, call.device)
 
 
-def _on_cpu(call: Call) -> list[Measurement]:
+def _on_cpu(call: SequenceSubject) -> list[Measurement]:
     """Operators by name; nothing here is a kernel."""
     ran = call.framework.operations(call.apply, call.inputs)
     reason = "there are no kernels on a CPU"
@@ -79,7 +79,7 @@ def _on_cpu(call: Call) -> list[Measurement]:
 
 
 def _named(
-    call: Call, once: Sequence[Operation], ran: Sequence[Operation], note: str = ""
+    call: SequenceSubject, once: Sequence[Operation], ran: Sequence[Operation], note: str = ""
 ) -> Measurement:
     """How many of one call, by name; failed where a declared backend is not among all that ran."""
     kind = next((device.kind for device in call.host.devices), "cpu")
@@ -157,7 +157,7 @@ def _unknown(reason: str) -> list[Measurement]:
     return found + _facts_unknown(reason)
 
 
-def _copies(call: Call) -> Reading:
+def _copies(call: SequenceSubject) -> Reading:
     """A call that cannot run while its operators are watched has an unknown number of copies."""
     try:
         return call.framework.input_copies(call.apply, call.inputs)

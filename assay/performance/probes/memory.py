@@ -8,14 +8,14 @@ from assay.host import Host
 from assay.instruments.reading import Peak, Reading
 from assay.performance.memory import isolated, model
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Workload
 
 _NO_BACKWARD = "it has no backward pass here"
 Read = TypeVar("Read", bound=Reading)
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Peaks with their parts, bytes saved for the backward, and what the allocator reserved."""
     forward, training = _peaks(call)
     saved = _saved(call)
@@ -37,7 +37,7 @@ def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
     return found + _reserved(training if both else forward, "both passes" if both else "forward")
 
 
-def _peaks(call: Call) -> tuple[Peak, Peak | None]:
+def _peaks(call: SequenceSubject) -> tuple[Peak, Peak | None]:
     """By the framework's own account, or where it keeps none, that of a process of its own."""
     peak = partial(call.framework.peak, call.apply, call.inputs, device=call.device)
     forward = peak()
@@ -60,14 +60,14 @@ def _plausible(peak: Peak, workload: Workload, *, training: bool, saved: Reading
     return Peak(value=None, reason=f"{reason}: the instrument misses memory ({peak.source})")
 
 
-def _saved(call: Call) -> Reading:
+def _saved(call: SequenceSubject) -> Reading:
     if not call.has_backward:
         return Reading(value=None, reason=_NO_BACKWARD)
     saved = partial(call.framework.saved_bytes, call.apply, call.inputs, call.options)
     return _unless_short(call, saved, Reading)
 
 
-def _unless_short(call: Call, read: Callable[[], Read], kind: type[Read]) -> Read:
+def _unless_short(call: SequenceSubject, read: Callable[[], Read], kind: type[Read]) -> Read:
     """What `read` gives; where memory runs out in it, what was read before is still good."""
     try:
         return read()

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import Call
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads import work
 from assay.workloads.workload import Workload
 
@@ -17,7 +17,7 @@ _SOURCES = {
 }
 
 
-def measure(call: Call, workload: Workload, host: Host) -> list[Measurement]:
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """The same for every implementation: what was asked, not what one of them did."""
     return [
         Measurement(

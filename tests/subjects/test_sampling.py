@@ -9,7 +9,10 @@ pytest.importorskip("torch")
 
 from assay import host
 from assay.captures.making import make
-from assay.correctness import judge, sampling
+from assay.correctness import judge
+from assay.subjects import expected as expectation
+from assay.subjects import sampling
+from assay.subjects.expected import expected
 from assay.subjects.sequence import bind
 from assay.workloads.spec import WorkloadSpec, parse
 
@@ -30,7 +33,7 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES)
 def test_the_sample_is_what_the_whole_reference_has_there(name):
     workload = make(parse(name, defaults=PLAIN))
-    whole, some = judge.expected(workload), sampling.sample(workload)
+    whole, some = expected(workload), sampling.sample(workload)
     for tensor in ("out", "lse", "dq", "dk", "dv"):
         right = getattr(whole.result, tensor)[some.index[tensor]]
         np.testing.assert_allclose(getattr(some.result, tensor), right, atol=1e-14)
@@ -41,10 +44,10 @@ def test_the_sample_is_what_the_whole_reference_has_there(name):
 @pytest.fixture
 def sampled(monkeypatch):
     """Every workload counts as large."""
-    monkeypatch.setattr(judge, "_MOST_SCORES", 0)
-    judge.expected.cache_clear()
+    monkeypatch.setattr(expectation, "_MOST_SCORES", 0)
+    expected.cache_clear()
     yield
-    judge.expected.cache_clear()
+    expected.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["eager", "sdpa", "flash2_torch"])
