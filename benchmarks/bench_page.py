@@ -11,12 +11,13 @@ from statistics import median
 import msgspec
 
 from assay.host import CHECKOUT
-from assay.laws.exponent import exponents
+from assay.laws.growth import exponents
+from assay.laws.machines import capacities
 from assay.laws.noise import noise_of
-from assay.laws.oom import capacities, oom_lengths
+from assay.laws.oom import oom_lengths
+from assay.laws.pairs import ratio
 from assay.laws.rates import Rate, rates
 from assay.records.schema import Record, Run
-from assay.reports.paired import ratio
 from assay.verify import evidence
 
 PAGE = CHECKOUT / "docs/results/bench.md"
@@ -81,7 +82,7 @@ def noise() -> str:
             f"{one.comparisons} x {one.rounds}",
             f"{one.alarms} ({one.alarm_rate:.2%}, below {one.alarm_bound:.2%})",
             f"{one.planted_share:.0%}",
-            f"{one.found} of {one.planted} (above {one.power_bound:.1%})",
+            f"{one.detected} of {one.planted} (above {one.power_bound:.1%})",
             f"{one.smallest_effect:.1%}",
             f"{one.between_processes:.2%}",
         ]

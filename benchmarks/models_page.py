@@ -9,8 +9,8 @@ from pathlib import Path
 
 from assay import plugins
 from assay.host import CHECKOUT
+from assay.laws.pairs import ratio
 from assay.records.schema import Record
-from assay.reports.paired import ratio
 from assay.verify import evidence
 
 PAGE = CHECKOUT / "docs/results/models.md"

@@ -1,1 +1,1 @@
-"""What the numbers obey, computed from records alone: rates, exponents, crossovers, limits."""
+"""Laws that the numbers obey, computed from records alone: rates, growth, crossovers, limits."""

@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from assay.laws.pairs import interval, log_ratios, place_of, resampled_medians, why_unpaired
-from assay.laws.series import Setting, length_of, setting_of
+from assay.laws.curves import CurveSetting, cells_by_length, length_of, setting_of
+from assay.laws.pairs import interval, log_ratios, resampled_medians, why_unpaired
 from assay.records.schema import Record
 
 Outcome = Literal["crosses", "faster", "slower", "no real difference", "not compared"]
@@ -29,12 +29,17 @@ class Crossing:
     high: float
     overtakes: bool  # else it falls behind
 
+    @property
+    def words(self) -> str:
+        verb = "overtakes" if self.overtakes else "falls behind"
+        return f"{verb} at {self.length:,.0f} tokens ({self.low:,.0f}–{self.high:,.0f})"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Crossover:
     """One subject against another over the lengths at which both were measured in pairs."""
 
-    setting: Setting
+    setting: CurveSetting
     metric: str
     subject: str
     against: str
@@ -46,87 +51,93 @@ class Crossover:
     @property
     def words(self) -> str:
         """The outcome as a sentence without its subject."""
-        return _words(self)
+        if self.outcome == "not compared":
+            return f"not compared: {'; '.join(dict.fromkeys(self.unpaired.values()))}"
+        if self.outcome == "crosses":
+            repeated = "crosses more than once: " if len(self.crossings) > 1 else ""
+            return repeated + ", ".join(crossing.words for crossing in self.crossings)
+        return f"{self.outcome}{self._lengths}"
+
+    @property
+    def _lengths(self) -> str:
+        """The lengths at which the outcome was measured, as the end of a sentence."""
+        same = [length for length, (_, low, high) in self.ratios.items() if low <= 1 <= high]
+        if same and self.outcome != "no real difference":
+            lengths = ", ".join(f"{length:,}" for length in same)
+            return f" at every length measured but {lengths}, where no difference is real"
+        if len(self.ratios) > 1:
+            return " at every length measured"
+        return f" at {next(iter(self.ratios)):,} tokens, the only length measured"
 
 
 def crossovers(
     records: Sequence[Record], *, metric: str = "latency_ms", against: str | None = None
 ) -> list[Crossover]:
     """Every other subject against `against`, or against the first subject of its setting."""
-    groups: dict[Setting, list[Record]] = {}
+    groups: dict[CurveSetting, list[Record]] = {}
     for record in records:
-        if length_of(record) is not None and _tells(record, metric):
+        if length_of(record) is not None and (record.metric == metric or record.status != "ok"):
             groups.setdefault(setting_of(record), []).append(record)
-    found = []
+    compared = []
     for setting, group in groups.items():
-        measured = [record for record in group if record.metric == metric]
-        subjects = list(dict.fromkeys(record.subject for record in measured))
+        subjects = list(dict.fromkeys(r.subject for r in group if r.metric == metric))
         peer = against or (subjects[0] if subjects else None)
         if peer in subjects:
-            found += [
-                _crossover(setting, metric, subject, peer, group)
-                for subject in subjects
-                if subject != peer
-            ]
-    return found
-
-
-def _tells(record: Record, metric: str) -> bool:
-    """Whether a record is of this metric, or says how its subject ended without one."""
-    return record.metric == metric or record.status != "ok"
+            others = [subject for subject in subjects if subject != peer]
+            compared += [_crossover(setting, metric, s, peer, group) for s in others]
+    return compared
 
 
 def _crossover(
-    setting: Setting, metric: str, subject: str, against: str, group: Sequence[Record]
+    setting: CurveSetting, metric: str, subject: str, against: str, group: Sequence[Record]
 ) -> Crossover:
-    pairs, unpaired = _pairs(subject, against, metric, group)
-    told = {"setting": setting, "metric": metric, "subject": subject, "against": against}
-    if not pairs:
-        outcome: Outcome = "not compared"
-        return Crossover(**told, outcome=outcome, ratios={}, crossings=(), unpaired=unpaired)
-    lengths = sorted(pairs)
-    drawn = resampled_medians([pairs[length] for length in lengths])
-    middles = np.array([np.median(pairs[length]) for length in lengths])
-    bounds = [interval(drawn[:, index]) for index in range(len(lengths))]
-    signs = [1 if low > 0 else -1 if high < 0 else 0 for low, high in bounds]
-    crossings = _crossings(np.log(lengths), middles, drawn, signs)
-    return Crossover(
-        **told,
-        outcome=_outcome(signs),
-        ratios={
+    rounds, unpaired = _rounds_by_length(subject, against, metric, group)
+    lengths = sorted(rounds)
+    outcome: Outcome = "not compared"
+    ratios, crossings = {}, ()
+    if lengths:
+        drawn = resampled_medians([rounds[length] for length in lengths])  # [resamples, lengths]
+        medians = np.array([np.median(rounds[length]) for length in lengths])
+        bounds = [interval(drawn[:, index]) for index in range(len(lengths))]
+        signs = [1 if low > 0 else -1 if high < 0 else 0 for low, high in bounds]
+        outcome = _outcome(signs)
+        crossings = _crossings(np.log(lengths), medians, drawn, signs)
+        ratios = {
             length: (float(np.exp(middle)), float(np.exp(low)), float(np.exp(high)))
-            for length, middle, (low, high) in zip(lengths, middles, bounds, strict=True)
-        },
+            for length, middle, (low, high) in zip(lengths, medians, bounds, strict=True)
+        }
+    return Crossover(
+        setting=setting,
+        metric=metric,
+        subject=subject,
+        against=against,
+        outcome=outcome,
+        ratios=ratios,
         crossings=crossings,
         unpaired=unpaired,
     )
 
 
-def _pairs(
+def _rounds_by_length(
     subject: str, against: str, metric: str, group: Sequence[Record]
 ) -> tuple[dict[int, np.ndarray], dict[int, str]]:
-    """Rounds by length; several cells of one length are put together. And the lengths left out."""
-    places: dict[tuple, dict[str, Record]] = {}
-    for record in group:
-        if record.subject in (subject, against):
-            there = places.setdefault((length_of(record), place_of(record)), {})
-            # How a subject ended counts only where it has none of this metric.
-            if record.subject not in there or record.metric == metric:
-                there[record.subject] = record
+    """Log ratios by length, those of several cells put together, and why lengths were left out."""
     rounds: dict[int, list[np.ndarray]] = {}
     unpaired: dict[int, str] = {}
-    for (length, _), there in places.items():
-        missing = [name for name in (subject, against) if name not in there]
+    for (length, _), cell in cells_by_length(group, metric).items():
+        missing = [name for name in (subject, against) if name not in cell]
+        if len(missing) == 2:
+            continue
         reason = (
             f"no record of {missing[0]} in this cell"
             if missing
-            else why_unpaired(there[subject], there[against])
+            else why_unpaired(cell[subject], cell[against])
         )
         if reason:
             unpaired[length] = reason
         else:
-            rounds.setdefault(length, []).append(log_ratios(there[subject], there[against]))
-    joined = {length: np.concatenate(found) for length, found in rounds.items()}
+            rounds.setdefault(length, []).append(log_ratios(cell[subject], cell[against]))
+    joined = {length: np.concatenate(each) for length, each in rounds.items()}
     return joined, {length: unpaired[length] for length in sorted(unpaired) if length not in joined}
 
 
@@ -140,33 +151,27 @@ def _outcome(signs: Sequence[int]) -> Outcome:
 
 
 def _crossings(
-    x: np.ndarray, middles: np.ndarray, drawn: np.ndarray, signs: Sequence[int]
+    x: np.ndarray, medians: np.ndarray, drawn: np.ndarray, signs: Sequence[int]
 ) -> tuple[Crossing, ...]:
     """A crossing between each two neighbouring real differences of opposite sign."""
     real = [index for index, sign in enumerate(signs) if sign]
-    found = []
+    crossings = []
     for left, right in pairwise(real):
         if signs[left] == signs[right]:
             continue
         part = slice(left, right + 1)
-        (place,) = _zeros(x[part], middles[None, part] * signs[right])
+        (place,) = _zeros(x[part], medians[None, part] * signs[right])
         low, high = interval(_zeros(x[part], drawn[:, part] * signs[right]))
-        found.append(
-            Crossing(
-                length=float(np.exp(place)),
-                low=float(np.exp(low)),
-                high=float(np.exp(high)),
-                overtakes=signs[right] < 0,
-            )
-        )
-    return tuple(found)
+        length, low, high = (float(np.exp(each)) for each in (place, low, high))
+        crossings.append(Crossing(length=length, low=low, high=high, overtakes=signs[right] < 0))
+    return tuple(crossings)
 
 
 def _zeros(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Where straight lines through the points of each row of y rise through zero.
+    """Places where straight lines through the points of each row of y rise through zero, [rows].
 
-    The middle of the first and the last place where they do so; an end where the row is beyond
-    zero there already.
+    The middle of the first and the last such place; an end where the row is beyond zero there
+    already. x is [points], y is [rows, points].
     """
     rises = (y[:, :-1] < 0) & (y[:, 1:] >= 0)
     first = np.argmax(rises, axis=1)
@@ -176,36 +181,8 @@ def _zeros(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _along(x: np.ndarray, y: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """Where the line of one step of each row meets zero."""
+    """Place where the line of one step of each row meets zero, [rows]."""
     rows = np.arange(len(y))
     before, after = y[rows, step], y[rows, step + 1]
     rise = np.where(after == before, 1.0, after - before)  # a flat step is never the one used
     return x[step] - before * (x[step + 1] - x[step]) / rise
-
-
-def _words(found: Crossover) -> str:
-    if found.outcome == "not compared":
-        reasons = "; ".join(dict.fromkeys(found.unpaired.values()))
-        return f"not compared: {reasons}"
-    if found.outcome == "crosses":
-        parts = [
-            f"{'overtakes' if one.overtakes else 'falls behind'} at {one.length:,.0f} tokens "
-            f"({one.low:,.0f}–{one.high:,.0f})"
-            for one in found.crossings
-        ]
-        many = "crosses more than once: " if len(parts) > 1 else ""
-        return many + ", ".join(parts)
-    return f"{found.outcome}{_where(found)}"
-
-
-def _where(found: Crossover) -> str:
-    """At which of the lengths measured a difference is real."""
-    same = [length for length, (_, low, high) in found.ratios.items() if low <= 1 <= high]
-    if found.outcome == "no real difference" or not same:
-        return " at every length measured" if len(found.ratios) > 1 else _only(found)
-    told = ", ".join(f"{length:,}" for length in same)
-    return f" at every length measured but {told}, where no difference is real"
-
-
-def _only(found: Crossover) -> str:
-    return f" at {next(iter(found.ratios)):,} tokens, the only length measured"

@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from assay.errors import CannotRunHere
-from assay.laws import exponent
 from assay.laws.crossover import Crossover, crossovers
-from assay.laws.exponent import Exponent, exponents
-from assay.laws.machines import device_name, host_of
-from assay.laws.oom import OomLength, capacities, oom_lengths
+from assay.laws.growth import METRICS, Exponent, exponents
+from assay.laws.machines import capacities, device_name, host_of
+from assay.laws.oom import OomLength, oom_lengths
 from assay.laws.rates import DIRECTIONS
 from assay.laws.thresholds import METRIC, Recommendation, recommend
 from assay.records.schema import Record, Run
@@ -19,7 +18,7 @@ from assay.records.schema import Record, Run
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
-    """What was fitted; `devices` names the device of each host."""
+    """Laws fitted to some records; `devices` names the device of each host."""
 
     exponents: tuple[Exponent, ...]
     crossovers: tuple[Crossover, ...]
@@ -29,11 +28,11 @@ class Laws:
 
     def as_lines(self) -> Iterator[str]:
         """Each law as one JSON object."""
-        for one in self.exponents:
-            powers = one.terms.coefficients if one.terms else None
-            yield _line("exponent", one, terms=powers, shares=one.shares)
-        for crossing in self.crossovers:
-            yield _line("crossover", crossing, words=crossing.words)
+        for exponent in self.exponents:
+            powers = exponent.terms.coefficients if exponent.terms else None
+            yield _line("exponent", exponent, terms=powers, shares=exponent.shares)
+        for crossover in self.crossovers:
+            yield _line("crossover", crossover, words=crossover.words)
         for limit in self.oom_lengths:
             yield _line("oom_length", limit, difference=limit.difference)
         for advice in self.recommendations:
@@ -41,7 +40,7 @@ class Laws:
             yield _line("recommendation", advice, device=device, words=advice.words)
 
     def required_recommendations(self) -> tuple[Recommendation, ...]:
-        """The recommendations, of which there must be one."""
+        """The recommendations; refused where there are none."""
         if not self.recommendations:
             raise CannotRunHere(
                 f"the records recommend nothing: that takes {METRIC} of two subjects or more, "
@@ -58,16 +57,16 @@ def fit_all(
     against: str | None = None,
 ) -> Laws:
     """Every law of these metrics (the usual ones where None); each subject against `against`."""
-    asked = metrics or exponent.METRICS
-    timed = [metric for metric in asked if metric in DIRECTIONS]
+    metrics = metrics or METRICS
+    timed = [metric for metric in metrics if metric in DIRECTIONS]
     limits = oom_lengths(records, capacities=capacities(runs))
     laws = Laws(
-        exponents=tuple(exponents(records, metrics=asked)),
+        exponents=tuple(exponents(records, metrics=metrics)),
         crossovers=tuple(
-            one for metric in timed for one in crossovers(records, metric=metric, against=against)
+            each for metric in timed for each in crossovers(records, metric=metric, against=against)
         ),
-        oom_lengths=tuple(one for one in limits if one.metric in asked),
-        recommendations=tuple(recommend(records)) if METRIC in asked else (),
+        oom_lengths=tuple(limit for limit in limits if limit.metric in metrics),
+        recommendations=tuple(recommend(records)) if METRIC in metrics else (),
         devices={host_of(run): device_name(run) for run in runs},
     )
     _refuse_nothing(laws)
@@ -76,16 +75,16 @@ def fit_all(
 
 def _refuse_nothing(laws: Laws) -> None:
     fitted = (
-        any(one.value is not None for one in laws.exponents)
-        or any(one.outcome != "not compared" for one in laws.crossovers)
-        or any(one.predicted is not None for one in laws.oom_lengths)
+        any(exponent.value is not None for exponent in laws.exponents)
+        or any(crossover.outcome != "not compared" for crossover in laws.crossovers)
+        or any(limit.predicted is not None for limit in laws.oom_lengths)
     )
     if not fitted:
-        reasons = [one.reason for one in laws.exponents if one.reason]
-        reasons += [one.words for one in laws.crossovers]
-        told = "; ".join(dict.fromkeys(reasons)) or "nothing was measured on equal lengths"
-        raise CannotRunHere(f"these records hold nothing to fit: {told}")
+        reasons = [exponent.reason for exponent in laws.exponents if exponent.reason]
+        reasons += [crossover.words for crossover in laws.crossovers]
+        why = "; ".join(dict.fromkeys(reasons)) or "nothing was measured on equal lengths"
+        raise CannotRunHere(f"these records hold nothing to fit: {why}")
 
 
-def _line(law: str, one: Any, **more: Any) -> str:
-    return msgspec.json.encode({"law": law, **msgspec.to_builtins(one), **more}).decode()
+def _line(law: str, fitted: Any, **more: Any) -> str:
+    return msgspec.json.encode({"law": law, **msgspec.to_builtins(fitted), **more}).decode()

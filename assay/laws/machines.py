@@ -1,29 +1,54 @@
-"""Which machine a run measured on, as run.json describes it."""
+"""The machine that a run measured on, as run.json describes it."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from assay.laws.rates import Quantity
 from assay.records.schema import Run
 
 
 def host_of(run: Run) -> str:
-    """The fingerprint that the records of a run's last session carry."""
+    """Fingerprint that the records of a run's last session carry."""
     return str(run.sessions[-1].host.get("fingerprint", run.host))
 
 
-def device_label(run: Run) -> str | None:
-    """The label of the device measured on: cpu or cuda:N."""
+def device_name(run: Run) -> str | None:
+    """Name of the device measured on; None where run.json does not say."""
+    return (_device(run) or {}).get("name")
+
+
+def capacities(runs: Sequence[Run]) -> dict[str, Quantity]:
+    """Bytes of accelerator memory of each host of some runs, as records name hosts."""
+    sizes: dict[str, Quantity] = {}
+    for run in runs:
+        size = capacity(run)
+        if size.value is not None or host_of(run) not in sizes:
+            sizes[host_of(run)] = size
+    return sizes
+
+
+def capacity(run: Run) -> Quantity:
+    """Bytes of memory of the accelerator that a run measured on."""
+    label, device = _label(run), _device(run)
+    reason = f"the memory of {label} is not known"
+    if label is None or label == "cpu":
+        reason = f"the run measured on {label or 'a device not named'}, not on an accelerator"
+    elif device is None:
+        reason = f"run.json does not describe {label}"
+    elif device.get("memory_bytes"):
+        return Quantity(value=device["memory_bytes"])
+    return Quantity(value=None, reason=reason)
+
+
+def _label(run: Run) -> str | None:
+    """Label of the device measured on: cpu or cuda:N."""
     return run.devices[0] if run.devices else None
 
 
-def device_of(run: Run) -> dict[str, Any] | None:
-    """The description of that device; None where run.json has none."""
+def _device(run: Run) -> dict[str, Any] | None:
+    """Description of the device measured on; None where run.json has none."""
     for device in run.sessions[-1].host.get("devices", ()):
         label = "cpu" if device.get("kind") == "cpu" else f"cuda:{device.get('index')}"
-        if label == device_label(run):
+        if label == _label(run):
             return device
     return None
-
-
-def device_name(run: Run) -> str | None:
-    """What that device is called; None where run.json does not say."""
-    return (device_of(run) or {}).get("name")

@@ -1,4 +1,4 @@
-"""How fast a subject computed and read, and which share that is of what its machine reached.
+"""Rates of computing and reading, and their shares of what the same run reached on its machine.
 
 FLOPs and bytes are those of the formula (`forward_flops`, `forward_bytes` and so on), so two
 subjects that answer the same question are held to the same work, whatever each really did.
@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from assay.laws.ceilings import Ceilings, Known
 from assay.records.schema import Record, WorkloadIdentity
 
-# Which passes a metric times.
+# The passes that a metric times.
 DIRECTIONS = {
     "latency_ms": ("forward",),
     "graph_ms": ("forward",),
@@ -21,11 +20,24 @@ DIRECTIONS = {
 }
 COMPUTE_BOUND, MEMORY_BOUND = "compute-bound", "memory-bound"
 _MOST_CREDIBLE_SHARE = 1.05
+_HOST_STAGE = "host"
+_MATMUL, _READ = "matmul_rate", "read_bandwidth"
+_UNITS = {_MATMUL: 1e12, _READ: 1e9}
+# A matmul ceiling is measured in the dtype that the device is mostly used with.
+_MATMUL_DTYPES = {"cpu": ("float32",), "cuda": ("bfloat16", "float16")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A value, or the reason why there is none."""
+
+    value: float | None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """One timed metric of one subject on one workload; `reason` says why something is None."""
+    """One timed metric of one subject on one workload; `reason` explains what is None."""
 
     subject: str
     stage: str
@@ -38,21 +50,33 @@ class Rate:
     intensity: float | None  # FLOP per byte
     compute_share: float | None  # of the measured matmul rate
     memory_share: float | None  # of the measured read bandwidth
-    bound: str | None  # which ceiling the intensity says applies
+    bound: str | None  # the ceiling that applies at this intensity
     reason: str | None
-    suspect: str | None  # words, where a share cannot be
+    suspect: str | None  # a sentence, where a share is beyond belief
+
+    @property
+    def share(self) -> float | None:
+        """Share of the ceiling that applies; None where none is known to."""
+        if self.bound is None:
+            return None
+        return self.compute_share if self.bound == COMPUTE_BOUND else self.memory_share
 
 
 def rates(records: Sequence[Record]) -> list[Rate]:
     """The rate of every timed record that is ok and has samples, in their order."""
-    ceilings = Ceilings(records)
+    return [rate for _, rate in rated(records)]
+
+
+def rated(records: Sequence[Record]) -> list[tuple[Record, Rate]]:
+    """Every timed record that is ok and has samples, with its rate."""
+    ceilings = _Ceilings(records)
     work = {
         (_owner(record), record.metric): record
         for record in records
         if record.metric.endswith(("_flops", "_bytes"))
     }
     return [
-        _rate(record, record.workload, work, ceilings)
+        (record, _rate(record, record.workload, work, ceilings))
         for record in records
         if record.metric in DIRECTIONS
         and record.status == "ok"
@@ -61,7 +85,7 @@ def rates(records: Sequence[Record]) -> list[Rate]:
     ]
 
 
-# What work is keyed by: the cell and the subject of its record, and its metric.
+# Work is keyed by the cell and the subject of its record, and its metric.
 _Owner = tuple[str, str, str, str, str]
 _Work = dict[tuple[_Owner, str], Record]
 
@@ -70,9 +94,52 @@ def _owner(record: Record) -> _Owner:
     return record.run, record.host, record.stage, record.cell, record.subject
 
 
-def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: Ceilings) -> Rate:
+class _Ceilings:
+    """The measured ceilings among some records, by run and host."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        self._records: dict[tuple[str, str, str], list[Record]] = {}
+        for record in records:
+            if record.stage == _HOST_STAGE and record.metric in _UNITS:
+                key = (record.run, record.host, record.metric)
+                self._records.setdefault(key, []).append(record)
+
+    def compute(self, of: Record, *, dtype: str) -> Quantity:
+        """FLOP per second that the device of a record's run reached in matrix products."""
+        best = self._best(of, _MATMUL)
+        if isinstance(best, str):
+            return Quantity(value=None, reason=best)
+        dtypes = _MATMUL_DTYPES.get(best.subject.partition(":")[0], ())
+        if dtype not in dtypes:
+            names = " and ".join(dtypes) or "no dtype that is known"
+            reason = f"the {_MATMUL} of {best.subject} holds for {names}, not for {dtype}"
+            return Quantity(value=None, reason=reason)
+        return Quantity(value=best.value * _UNITS[_MATMUL])
+
+    def reading(self, of: Record) -> Quantity:
+        """Bytes per second that the device of a record's run reached in reading."""
+        best = self._best(of, _READ)
+        if isinstance(best, str):
+            return Quantity(value=None, reason=best)
+        return Quantity(value=best.value * _UNITS[_READ])
+
+    def _best(self, of: Record, metric: str) -> Record | str:
+        """The highest record of a ceiling, or the reason why none surely applies."""
+        records = self._records.get((of.run, of.host, metric), [])
+        measured = [record for record in records if record.status == "ok" and record.value]
+        if not measured:
+            reason = next((record.reason for record in records if record.reason), None)
+            return f"no {metric} of this machine: {reason or 'add host to STAGES'}"
+        devices = sorted({record.subject for record in measured})
+        if len(devices) > 1:
+            names = ", ".join(devices)
+            return f"the run has a {metric} of several devices ({names}) and names none of them"
+        return max(measured, key=lambda record: record.value)
+
+
+def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: _Ceilings) -> Rate:
     elapsed_ms = median(record.samples)
-    elapsed = Known(value=elapsed_ms / 1e3 or None, reason="the elapsed time is zero")
+    elapsed = Quantity(value=elapsed_ms / 1e3 or None, reason="the elapsed time is zero")
     tokens = _tokens(workload)
     flops, traffic = (_amount(record, quantity, work) for quantity in ("flops", "bytes"))
     compute = ceilings.compute(record, dtype=str(workload.spec.get("dtype")))
@@ -80,8 +147,8 @@ def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: Cei
     flop_rate, byte_rate = _ratio(flops, elapsed), _ratio(traffic, elapsed)
     shares = _ratio(flop_rate, compute), _ratio(byte_rate, reading)
     intensity = _ratio(flops, traffic)
-    found = (elapsed, tokens, flops, traffic, compute, reading)
-    reasons = dict.fromkeys(one.reason for one in found if one.value is None)
+    quantities = (elapsed, tokens, flops, traffic, compute, reading)
+    reasons = dict.fromkeys(each.reason for each in quantities if each.value is None)
     return Rate(
         subject=record.subject,
         stage=record.stage,
@@ -89,8 +156,8 @@ def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: Cei
         metric=record.metric,
         elapsed_ms=elapsed_ms,
         tokens_per_s=_ratio(tokens, elapsed).value,
-        tflops=_in(flop_rate, 1e12),
-        gbps=_in(byte_rate, 1e9),
+        tflops=_in_unit(flop_rate, 1e12),
+        gbps=_in_unit(byte_rate, 1e9),
         intensity=intensity.value,
         compute_share=shares[0].value,
         memory_share=shares[1].value,
@@ -100,48 +167,49 @@ def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: Cei
     )
 
 
-def _tokens(workload: WorkloadIdentity) -> Known:
+def _tokens(workload: WorkloadIdentity) -> Quantity:
     sizes = [workload.spec.get(name) for name in ("batch", "query_length")]
     if not all(isinstance(size, int) for size in sizes):
-        return Known(value=None, reason="the workload does not say its batch and query_length")
-    return Known(value=float(sizes[0] * sizes[1]))
+        return Quantity(value=None, reason="the workload does not say its batch and query_length")
+    return Quantity(value=float(sizes[0] * sizes[1]))
 
 
-def _amount(record: Record, quantity: str, work: _Work) -> Known:
+def _amount(record: Record, quantity: str, work: _Work) -> Quantity:
     """FLOPs or bytes of what a record timed, from the records of its cell and subject."""
     total = 0.0
     for direction in DIRECTIONS[record.metric]:
         metric = f"{direction}_{quantity}"
-        found = work.get((_owner(record), metric))
-        if found is None:
-            return Known(value=None, reason=f"no {metric} in this cell; add work to PROBES")
-        if found.value is None:
-            return Known(value=None, reason=f"{metric}: {found.reason}")
-        total += found.value
-    return Known(value=total)
+        amount = work.get((_owner(record), metric))
+        if amount is None:
+            return Quantity(value=None, reason=f"no {metric} in this cell; add work to PROBES")
+        if amount.value is None:
+            return Quantity(value=None, reason=f"{metric}: {amount.reason}")
+        total += amount.value
+    return Quantity(value=total)
 
 
-def _ratio(above: Known, below: Known) -> Known:
-    for one in (above, below):
-        if one.value is None:
-            return one
+def _ratio(above: Quantity, below: Quantity) -> Quantity:
+    for each in (above, below):
+        if each.value is None:
+            return each
     if not below.value:
-        return Known(value=None, reason="nothing is divided by zero")
-    return Known(value=above.value / below.value)  # type: ignore[operator]
+        return Quantity(value=None, reason="nothing is divided by zero")
+    return Quantity(value=above.value / below.value)  # type: ignore[operator]
 
 
-def _in(known: Known, unit: float) -> float | None:
-    return None if known.value is None else known.value / unit
+def _in_unit(quantity: Quantity, unit: float) -> float | None:
+    return None if quantity.value is None else quantity.value / unit
 
 
-def _bound(intensity: Known, ridge: Known) -> str | None:
-    """Williams, Waterman and Patterson, "Roofline", 2009: the ridge is where both ceilings meet."""
+def _bound(intensity: Quantity, ridge: Quantity) -> str | None:
+    """The ceiling that applies (Williams, Waterman and Patterson, "Roofline", 2009): the ridge is
+    where both ceilings meet."""
     if intensity.value is None or ridge.value is None:
         return None
     return COMPUTE_BOUND if intensity.value >= ridge.value else MEMORY_BOUND
 
 
-def _too_fast(compute: Known, memory: Known) -> Iterator[str]:
+def _too_fast(compute: Quantity, memory: Quantity) -> Iterator[str]:
     causes = "cached, not computed, or the ceiling is wrong"
     for share, can in ((compute, "compute"), (memory, "read")):
         if share.value is not None and share.value > _MOST_CREDIBLE_SHARE:

@@ -1,4 +1,4 @@
-"""Whether something has become slower since an earlier run; used by `assay bench --against RUN`.
+"""Slowdowns since an earlier run; used by `assay bench --against RUN`.
 
 Rounds of two runs are not paired, so a whole run may be off: by the clock, by how memory is laid
 out. Where both runs timed another subject in the same cell, its change is taken off; a slowdown
@@ -45,32 +45,36 @@ class Change:
 def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
     """Every metric that both runs timed."""
     new, old = _timed(now), _timed(then)
-    noises = {(one.subject, one.workload): one for one in noise_of(now)}
-    found = []
-    for key in new:
-        if key not in old:
-            continue
-        workload, metric, subject = key
-        control = _control(key, new, old)
-        middles = _ratios(new[key], old[key])
-        plain_low, _ = interval(middles, tail_percent=TAIL_PERCENT)
-        if control:
-            middles = middles / _ratios(new[control], old[control])
-        low, high = interval(middles, tail_percent=TAIL_PERCENT)
-        found.append(
-            Change(
-                subject=subject,
-                workload=workload,
-                metric=metric,
-                ratio=float(np.median(middles)),
-                low=low,
-                high=high,
-                plain_low=plain_low,
-                control=control[2] if control else None,
-                threshold=_threshold(noises.get((subject, workload))),
-            )
-        )
-    return found
+    noises = {(noise.subject, noise.workload): noise for noise in noise_of(now)}
+    return [_change(key, new, old, noises) for key in new if key in old]
+
+
+def _change(
+    key: _Key,
+    new: dict[_Key, Record],
+    old: dict[_Key, Record],
+    noises: dict[tuple[str, str], Noise],
+) -> Change:
+    workload, metric, subject = key
+    # The first other subject that both runs timed on this workload: the baseline, as a rule.
+    others = (k for k in new if k[:2] == key[:2] and k[2] != subject and k in old)
+    control = next(others, None)
+    medians = _ratios(new[key], old[key])
+    plain_low, _ = interval(medians, tail_percent=TAIL_PERCENT)
+    if control:
+        medians = medians / _ratios(new[control], old[control])
+    low, high = interval(medians, tail_percent=TAIL_PERCENT)
+    return Change(
+        subject=subject,
+        workload=workload,
+        metric=metric,
+        ratio=float(np.median(medians)),
+        low=low,
+        high=high,
+        plain_low=plain_low,
+        control=control[2] if control else None,
+        threshold=_threshold(noises.get((subject, workload))),
+    )
 
 
 def _timed(records: Sequence[Record]) -> dict[_Key, Record]:
@@ -85,17 +89,8 @@ def _timed(records: Sequence[Record]) -> dict[_Key, Record]:
     }
 
 
-def _control(key: _Key, new: dict[_Key, Record], old: dict[_Key, Record]) -> _Key | None:
-    """The first other subject that both runs timed on this workload: the baseline, as a rule."""
-    workload, metric, subject = key
-    for other in new:
-        if other[:2] == (workload, metric) and other[2] != subject and other in old:
-            return other
-    return None
-
-
 def _ratios(new: Record, old: Record) -> np.ndarray:
-    """Medians now over medians then, of samples drawn anew; the same draw for the same record."""
+    """Medians now over medians then, [resamples]; the same draw for the same record."""
     now, then = resampled_medians([np.array(new.samples), np.array(old.samples)]).T
     return now / then
 

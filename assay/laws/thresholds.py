@@ -1,4 +1,4 @@
-"""Which subject to use from which length on, for one machine and one class of workloads.
+"""The subject to use from each length on, for one machine and one class of workloads.
 
 The first subject of the records is used until another is faster for certain: in every cell of a
 length the 95 % interval of the paired ratio must lie wholly below 1. A subject that cannot run a
@@ -12,19 +12,19 @@ from statistics import median
 
 import numpy as np
 
-from assay.laws.pairs import Place, interval, log_ratios, place_of, resampled_medians, why_unpaired
-from assay.laws.series import length_of, setting_of
+from assay.laws.curves import cells_by_length, length_of, setting_of
+from assay.laws.pairs import interval, log_ratios, resampled_medians, why_unpaired
 from assay.records.schema import Record
 
 METRIC = "latency_ms"
-_PROOFS = ("suite", "check")  # the stages that show whether a subject is right
+_CHECKING = ("suite", "check")  # the stages that show whether a subject is right
 _CLASS = ("heads", "kv_heads", "head_dim", "dtype", "causal")
 # A workload with anything else in its specification (a window, a mask) is in no class.
 _PLAIN = {*_CLASS, "batch", "query_length", "key_length", "seed"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workloads:
+class WorkloadClass:
     """A class of workloads on one machine. `layer` is that of subjects called layer:core."""
 
     host: str
@@ -39,7 +39,7 @@ class Workloads:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Use this subject from this length on."""
+    """The subject to use from this length on."""
 
     start: int
     use: str
@@ -47,16 +47,16 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """The choices for a class, ascending from length 1, and what they were measured on."""
+    """The choices for a class, ascending from length 1, with the batches and lengths measured."""
 
-    workloads: Workloads
+    workloads: WorkloadClass
     batches: tuple[int, ...]
     lengths: tuple[int, ...]
     choices: tuple[Choice, ...]
 
     @property
     def words(self) -> str:
-        """What to do, as a sentence without the machine."""
+        """The advice as a sentence without the machine."""
         first, *later = self.choices
         if not later:
             return f"use {first.use} at every length measured"
@@ -71,57 +71,56 @@ _Cell = dict[str, Record]
 
 def recommend(records: Sequence[Record]) -> list[Recommendation]:
     """A recommendation for every class in which at least two subjects were measured."""
-    found = []
-    for workloads, by_length in _classes(records).items():
+    recommendations = []
+    for workloads, members in _classes(records).items():
+        by_length: dict[int, list[_Cell]] = {}
+        for (length, _), cell in cells_by_length(members, METRIC).items():
+            by_length.setdefault(length, []).append(cell)
+        by_length = dict(sorted(by_length.items()))
         cells = [cell for length in by_length.values() for cell in length]
         subjects = list(dict.fromkeys(s for cell in cells for s in cell if _runs(s, [cell])))
         if len(subjects) < 2:
             continue
-        choices = tuple(_choices(subjects, by_length))
         specs = [r.workload.spec for cell in cells for r in cell.values() if r.workload]
-        found.append(
+        recommendations.append(
             Recommendation(
                 workloads=workloads,
                 batches=tuple(sorted({spec["batch"] for spec in specs})),
                 lengths=tuple(by_length),
-                choices=choices,
+                choices=tuple(_choices(subjects, by_length)),
             )
         )
-    return found
+    return recommendations
 
 
-def _classes(records: Sequence[Record]) -> dict[Workloads, dict[int, list[_Cell]]]:
-    """The cells of each class by length, ascending."""
-    wrong = _faulty(records)
-    found: dict[Workloads, dict[int, dict[Place, _Cell]]] = {}
-    for record in records:
-        length, workloads = length_of(record), _workloads(record)
-        tells = record.metric == METRIC or record.status != "ok"
-        if length is None or workloads is None or not tells or record.stage in _PROOFS:
-            continue
-        if not record.subject or any(
-            _accused(record, everywhere=e) in wrong for e in (True, False)
-        ):
-            continue
-        cell = found.setdefault(workloads, {}).setdefault(length, {})
-        there = cell.setdefault(place_of(record), {})
-        if record.subject not in there or record.metric == METRIC:
-            there[record.subject] = record
-    return {
-        workloads: {length: list(by_length[length].values()) for length in sorted(by_length)}
-        for workloads, by_length in found.items()
+def _classes(records: Sequence[Record]) -> dict[WorkloadClass, list[Record]]:
+    """The records of each class that time a subject, or tell how it ended, and are not accused."""
+    # A check without a workload accuses its subject on every one.
+    accused = {
+        _accusation(record, everywhere=record.workload is None)
+        for record in records
+        if record.stage in _CHECKING and record.status == "failed"
     }
+    classes: dict[WorkloadClass, list[Record]] = {}
+    for record in records:
+        workloads = _class_of(record)
+        relevant = record.metric == METRIC or record.status != "ok"
+        if workloads is None or not relevant or record.stage in _CHECKING or not record.subject:
+            continue
+        if not any(_accusation(record, everywhere=each) in accused for each in (True, False)):
+            classes.setdefault(workloads, []).append(record)
+    return classes
 
 
-def _workloads(record: Record) -> Workloads | None:
+def _class_of(record: Record) -> WorkloadClass | None:
     spec = record.workload.spec if record.workload else {}
-    if set(spec) != _PLAIN:
+    if set(spec) != _PLAIN or length_of(record) is None:
         return None
     layer, colon, _ = record.subject.partition(":")
     level = setting_of(record).level
     if level == "layer" and not colon:
         return None  # a layer with the core that it chooses itself
-    return Workloads(
+    return WorkloadClass(
         host=record.host,
         level=level,
         layer=layer if level == "layer" else None,
@@ -129,23 +128,13 @@ def _workloads(record: Record) -> Workloads | None:
     )
 
 
-def _faulty(records: Sequence[Record]) -> set[tuple]:
-    """Subjects that a proof calls wrong, by host and class; by host alone where the proof has no
-    workload, since it then holds for all."""
-    return {
-        _accused(record, everywhere=record.workload is None)
-        for record in records
-        if record.stage in _PROOFS and record.status == "failed"
-    }
-
-
-def _accused(record: Record, *, everywhere: bool) -> tuple:
+def _accusation(record: Record, *, everywhere: bool) -> tuple:
     spec = record.workload.spec if record.workload and not everywhere else {}
     return (record.host, record.subject, *(spec.get(name) for name in _CLASS))
 
 
 def _choices(subjects: list[str], by_length: dict[int, list[_Cell]]) -> Iterator[Choice]:
-    """Walk up the lengths and change where another subject is surely faster or the only one."""
+    """Choices from walking up the lengths: another where it is surely faster or the only one."""
     used: str | None = None
     before: int | None = None
     for length, cells in by_length.items():
@@ -153,7 +142,7 @@ def _choices(subjects: list[str], by_length: dict[int, list[_Cell]]) -> Iterator
         chosen = used
         if able and (used is None or _cannot(used, cells)):
             first = used is None and subjects[0] in able
-            chosen = subjects[0] if first else min(able, key=lambda one: _middle(one, cells))
+            chosen = subjects[0] if first else min(able, key=lambda name: _log_median(name, cells))
         if chosen is not None:
             chosen = _surely_fastest(chosen, able, cells)
         if chosen is not None and chosen != used:
@@ -163,21 +152,21 @@ def _choices(subjects: list[str], by_length: dict[int, list[_Cell]]) -> Iterator
 
 
 def _runs(subject: str, cells: Sequence[_Cell]) -> bool:
-    """Whether a subject was timed in all of these cells."""
+    """True where a subject was timed in all of these cells."""
     return all(
         subject in cell and cell[subject].status == "ok" and cell[subject].samples for cell in cells
     )
 
 
 def _cannot(subject: str, cells: Sequence[_Cell]) -> bool:
-    """Whether a subject is known not to run one of these cells; unmeasured is not known."""
+    """True where a subject is known not to run one of these cells; unmeasured is not known."""
     return any(subject in cell and cell[subject].status != "ok" for cell in cells)
 
 
-def _middle(subject: str, cells: Sequence[_Cell]) -> float:
-    """The mean over cells of the logarithm of a subject's median."""
-    middles = [median(cell[subject].samples) for cell in cells]
-    return sum(log(middle) if middle > 0 else -np.inf for middle in middles) / len(middles)
+def _log_median(subject: str, cells: Sequence[_Cell]) -> float:
+    """Mean over cells of the logarithm of a subject's median."""
+    medians = [median(cell[subject].samples) for cell in cells]
+    return sum(log(middle) if middle > 0 else -np.inf for middle in medians) / len(medians)
 
 
 def _surely_fastest(used: str, able: Sequence[str], cells: Sequence[_Cell]) -> str:
@@ -195,7 +184,7 @@ def _surely_fastest(used: str, able: Sequence[str], cells: Sequence[_Cell]) -> s
 
 
 def _gain(subject: str, used: str, cells: Sequence[_Cell]) -> float | None:
-    """The mean over cells of the median log ratio; None where one of them is no pair."""
+    """Mean over cells of the median log ratio; None where two are not a pair."""
     if not (_runs(subject, cells) and _runs(used, cells)):
         return None
     if any(why_unpaired(cell[subject], cell[used]) for cell in cells):
@@ -209,7 +198,7 @@ def _surely_below(subject: str, used: str, cell: _Cell) -> bool:
 
 
 def _start(chosen: str, used: str | None, before: int | None, length: int, by_length: dict) -> int:
-    """From where on to use `chosen`: interpolated where both were paired on either side."""
+    """The length to use `chosen` from: interpolated where both were paired on either side."""
     if used is None or before is None:
         return 1
     if _cannot(used, by_length[length]):

@@ -27,55 +27,53 @@ class ThresholdsFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(path: Path) -> ThresholdsFile:
-    """The file at `path`."""
+    """The file at `path`; refused where it is something else or of another schema."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=ThresholdsFile)
+        content = msgspec.json.decode(path.read_bytes(), type=ThresholdsFile)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadInput(
             f"{path} is not a thresholds file ({error}); give another path, or move it away"
         ) from error
-    if found.schema != THRESHOLDS_SCHEMA:
+    if content.schema != THRESHOLDS_SCHEMA:
         raise BadInput(
-            f"{path} has thresholds of schema {found.schema}, this assay knows "
+            f"{path} has thresholds of schema {content.schema}, this assay knows "
             f"{THRESHOLDS_SCHEMA}; give another path, or move it away"
         )
-    return found
+    return content
 
 
 def write(path: Path, recommended: Sequence[Recommendation], runs: Sequence[Run]) -> None:
     """Put the recommendations of some runs into the file, in place of those of the same hosts."""
-    there = read(path).hosts if path.exists() else {}
-    measured = {
-        host: _host(host, recommended, runs)
-        for host in dict.fromkeys(one.workloads.host for one in recommended)
-    }
-    content = {"schema": THRESHOLDS_SCHEMA, "hosts": {**there, **measured}}
+    others = read(path).hosts if path.exists() else {}
+    hosts = dict.fromkeys(advice.workloads.host for advice in recommended)
+    measured = {host: _host(host, recommended, runs) for host in hosts}
+    content = {"schema": THRESHOLDS_SCHEMA, "hosts": {**others, **measured}}
     make_folder(path.parent)
     write_atomically(path, msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
 
 def _host(host: str, recommended: Sequence[Recommendation], runs: Sequence[Run]) -> dict[str, Any]:
-    mine = [run for run in runs if host_of(run) == host]
+    measured = [run for run in runs if host_of(run) == host]
     return {
-        "device": next((name for run in mine if (name := device_name(run))), None),
-        "run": ", ".join(run.run for run in mine) or None,
-        "commit": next((run.sessions[-1].commit for run in reversed(mine)), None),
-        "classes": [_entry(one) for one in recommended if one.workloads.host == host],
+        "device": next((name for run in measured if (name := device_name(run))), None),
+        "run": ", ".join(run.run for run in measured) or None,
+        "commit": next((run.sessions[-1].commit for run in reversed(measured)), None),
+        "classes": [_entry(advice) for advice in recommended if advice.workloads.host == host],
     }
 
 
-def _entry(one: Recommendation) -> dict[str, Any]:
-    which = one.workloads
+def _entry(advice: Recommendation) -> dict[str, Any]:
+    workloads = advice.workloads
     return {
-        "level": which.level,
-        **({"layer": which.layer} if which.layer else {}),
-        "heads": which.heads,
-        "kv_heads": which.kv_heads,
-        "head_dim": which.head_dim,
-        "dtype": which.dtype,
-        "causal": which.causal,
+        "level": workloads.level,
+        **({"layer": workloads.layer} if workloads.layer else {}),
+        "heads": workloads.heads,
+        "kv_heads": workloads.kv_heads,
+        "head_dim": workloads.head_dim,
+        "dtype": workloads.dtype,
+        "causal": workloads.causal,
         "metric": METRIC,
-        "batches": list(one.batches),
-        "lengths": list(one.lengths),
-        "choices": [{"from": choice.start, "use": choice.use} for choice in one.choices],
+        "batches": list(advice.batches),
+        "lengths": list(advice.lengths),
+        "choices": [{"from": choice.start, "use": choice.use} for choice in advice.choices],
     }

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from statistics import geometric_mean
 
-from assay.reports.paired import Ratio
+from assay.laws.pairs import Ratio
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 
 _PASSES = {FORWARD: "forward", BACKWARD: "backward"}

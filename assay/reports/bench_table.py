@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from assay.laws.pairs import Ratio
 from assay.laws.rates import COMPUTE_BOUND, Rate
 from assay.records.schema import Record
 from assay.reports.baseline import baseline
 from assay.reports.kernel_names import short_kernel
 from assay.reports.numerals import DASH, number, size_in_bytes
-from assay.reports.paired import Ratio
 from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
 from assay.reports.table import Entry, Table, shorten_workloads
 

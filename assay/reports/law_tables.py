@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from assay.laws.crossover import Crossover
-from assay.laws.exponent import Exponent
+from assay.laws.growth import Exponent
 from assay.laws.oom import OomLength
 from assay.laws.thresholds import Recommendation
 from assay.reports.numerals import DASH, number

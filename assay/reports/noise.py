@@ -32,7 +32,7 @@ def noise_table(records: Sequence[Record]) -> Table | None:
             Entry(text=f"{one.alarms:,} ({one.alarm_rate:.2%})", value=one.alarm_rate),
             _percent(one.alarm_bound),
             f"{one.planted_share:.0%}",
-            Entry(text=f"{one.found:,} of {one.planted:,}", value=one.power),
+            Entry(text=f"{one.detected:,} of {one.planted:,}", value=one.power),
             _percent(one.power_bound),
             _percent(one.smallest_effect),
             (

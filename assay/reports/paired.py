@@ -5,60 +5,20 @@ the ratio. Samples of different cells are never paired.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
 
-from assay.laws.pairs import other_clock
+from assay.laws.pairs import Ratio, ratio
 from assay.records.schema import Record
 from assay.reports.baseline import baseline
 from assay.reports.numerals import DASH, number
-from assay.reports.summary import interval_of_median
 from assay.reports.table import Entry, Table, workload_or_cell
 
 # Metrics whose samples come from rounds. Others have samples too, which pair with nothing.
 ROUNDS = ("latency_ms", "backward_ms", "training_ms")
-# All samples of fewer rounds lie on one side of their median with a chance above 5 %.
-FEWEST_ROUNDS = 6
 
 _NOTE = (
     "Median of the per-round ratios subject / against, with a 95 % bootstrap interval. "
     "An interval that holds 1 shows no difference."
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ratio:
-    """A subject's time over a peer's; `reason` says why there is none, or no interval."""
-
-    subject: str
-    against: str
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    rounds: int = 0
-    reason: str = ""
-
-    @property
-    def differs(self) -> bool:
-        """Whether its interval leaves out 1."""
-        return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
-
-
-def ratio(record: Record, peer: Record) -> Ratio:
-    """`record` over `peer`, round by round."""
-    names = {"subject": record.subject, "against": peer.subject}
-    refusal = _why_not(record, peer)
-    if refusal:
-        return Ratio(**names, reason=refusal)
-    # Who took long sat the last rounds out; the first are those that both have.
-    ratios = [ours / theirs for ours, theirs in zip(record.samples, peer.samples, strict=False)]
-    middle, rounds = median(ratios), len(ratios)
-    if rounds < FEWEST_ROUNDS:
-        few = f"{rounds} round{'s' if rounds > 1 else ''}"
-        reason = f"no interval: {few}, where 95 % takes {FEWEST_ROUNDS} or more"
-        return Ratio(**names, value=middle, rounds=rounds, reason=reason)
-    low, high = interval_of_median(ratios)
-    return Ratio(**names, value=middle, low=low, high=high, rounds=rounds)
 
 
 def against_first(records: Sequence[Record], metric: str) -> dict[int, Ratio]:
@@ -106,20 +66,3 @@ def _row(record: Record, found: Ratio) -> tuple[Entry | str, ...]:
         interval,
         Entry(text=f"{found.rounds:,}", value=found.rounds),
     )
-
-
-def _why_not(record: Record, peer: Record) -> str:
-    for each in (record, peer):
-        if each.status != "ok":
-            return f"{each.subject} is {each.status}: {each.reason}"
-    apart = [each.subject for each in (record, peer) if each.alone]
-    if apart:
-        return f"not paired: {' and '.join(apart)} ran alone, after a crash in this cell"
-    without = [each.subject for each in (record, peer) if not each.samples]
-    if without:
-        return f"not paired: {' and '.join(without)} has no samples"
-    if other := other_clock(record, peer):
-        return f"not paired: {other}"
-    if not all(peer.samples):
-        return f"{peer.subject} has a sample of zero, by which nothing can be divided"
-    return ""

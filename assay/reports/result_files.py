@@ -5,12 +5,14 @@ stand in a result's place. Unknown is null with a reason. Every value has its ra
 """
 
 import json
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from assay.laws.rates import rated
 from assay.records.durable import write_atomically
 from assay.records.model_metrics import MODELS
 from assay.records.run import RunFolder
@@ -18,8 +20,6 @@ from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
 from assay.records.verdicts import is_verdict
 from assay.reports.contents import Contents
 from assay.reports.paired import ROUNDS, against_first
-from assay.reports.speed_rows import rated
-from assay.reports.summary import described
 
 SCHEMA = 1
 _MEMORY = (
@@ -149,7 +149,7 @@ def _value(record: Record, derived: dict[str, Any]) -> dict[str, Any]:
         "level": record.level,
         "source": record.source,
         "alone": record.alone,
-        "statistics": described(record.samples) if record.samples else None,
+        "statistics": _statistics(record.samples) if record.samples else None,
         **derived,
         "samples": record.samples,
     }
@@ -174,3 +174,21 @@ def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
         told = {name: getattr(rate, name) for name in _RATES}
         found.setdefault(id(record), {})["rate"] = told
     return found
+
+
+def _statistics(samples: Sequence[float]) -> dict[str, float | int | None]:
+    """Statistics of at least one sample; what a single one does not have is None."""
+    several = len(samples) > 1
+    fives = statistics.quantiles(samples, n=20, method="inclusive") if several else []
+    return {
+        "n": len(samples),
+        "median": statistics.median(samples),
+        "mean": statistics.fmean(samples),
+        "std": statistics.stdev(samples) if several else None,
+        "min": min(samples),
+        "max": max(samples),
+        "p5": fives[0] if several else None,
+        "p25": fives[4] if several else None,
+        "p75": fives[14] if several else None,
+        "p95": fives[18] if several else None,
+    }

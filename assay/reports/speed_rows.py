@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from assay.laws.rates import DIRECTIONS, Rate, rates
+from assay.laws.pairs import Ratio
+from assay.laws.quantiles import quartiles
+from assay.laws.rates import Rate, rated
 from assay.records.schema import CELL_SECONDS, Record, WorkloadIdentity
 from assay.reports.baseline import order
 from assay.reports.numerals import DASH, number
-from assay.reports.paired import ROUNDS, Ratio, against_first
-from assay.reports.summary import summarise
+from assay.reports.paired import ROUNDS, against_first
 from assay.reports.table import Entry
 
 STAGES = ("bench", "layers")  # where speed and memory are measured
@@ -82,7 +83,7 @@ class Row:
             return self.absent(metric)
         detail = ""
         if len(record.samples) > 1:
-            spread = summarise(record.samples)
+            spread = quartiles(record.samples)
             detail = f"{number(spread.low)}–{number(spread.high)}"
         hint = "one sample, so no spread is known" if len(record.samples) == 1 else ""
         return Entry(text=number(value), detail=detail, value=value, hint=hint or _told(record))
@@ -117,12 +118,6 @@ def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
 def is_telemetry(record: Record) -> bool:
     """Whether this is about a device; what was timed meanwhile may stand before the metric."""
     return record.metric.rpartition(".")[2] in TELEMETRY
-
-
-def rated(records: Sequence[Record]) -> list[tuple[Record, Rate]]:
-    """Every timed record with its rate."""
-    timed = (r for r in records if r.metric in DIRECTIONS and r.status == "ok" and r.samples)
-    return list(zip((r for r in timed if r.workload), rates(records), strict=True))
 
 
 def _add_ratios(rows: Sequence[Row], mine: list[Record]) -> None:

@@ -3,9 +3,9 @@
 import re
 from dataclasses import dataclass, replace
 
+from assay.laws.quantiles import quartiles
 from assay.records.schema import Measurement, Record
 from assay.reports.numerals import DASH, number
-from assay.reports.summary import summarise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ def value_entry(record: Measurement) -> Entry:
         return Entry(text=DASH, hint=record.reason or "", tone=tone)
     detail = ""
     if record.samples:
-        spread = summarise(record.samples)
+        spread = quartiles(record.samples)
         detail = f"{number(spread.low)}–{number(spread.high)}, n {spread.count}"
     hint = record.reason or (f"source: {record.source}" if record.source else "")
     return Entry(text=number(record.value), detail=detail, value=record.value, hint=hint, tone=tone)

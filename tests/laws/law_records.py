@@ -62,22 +62,24 @@ def record(metric: str = "latency_ms", value: float | None = None, **changes) ->
 
 def ceilings(device: str = "cuda:0", *, tflops: float = 800.0, gbps: float = 4000.0, **changes):
     """What a machine reached: matrix products and reading."""
-    told = {"stage": "host", "subject": device, "workload": None, **changes}
+    fields = {"stage": "host", "subject": device, "workload": None, **changes}
     return [
-        record("matmul_rate", tflops, unit="TFLOP/s", **told),
-        record("read_bandwidth", gbps, unit="GB/s", **told),
+        record("matmul_rate", tflops, unit="TFLOP/s", **fields),
+        record("read_bandwidth", gbps, unit="GB/s", **fields),
     ]
 
 
 def timed(subject, value_at, *, lengths=LENGTHS, rounds=40, noise=0.02, drift=True, **changes):
     """Samples around a law; the machine's drift is common to all subjects of a cell."""
-    found = []
+    records = []
     for length in lengths:
         common = np.random.default_rng(length).normal(0, 0.2 if drift else 0, rounds)
         own = np.random.default_rng([length, *subject.encode()]).normal(0, noise, rounds)
         samples = (value_at(length) * np.exp(common + own)).tolist()
-        found.append(record(samples=samples, subject=subject, workload=workload(length), **changes))
-    return found
+        records.append(
+            record(samples=samples, subject=subject, workload=workload(length), **changes)
+        )
+    return records
 
 
 def eager(s):

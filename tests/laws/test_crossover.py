@@ -8,19 +8,19 @@ from assay.laws.crossover import crossovers
 
 
 def test_a_known_crossing_comes_back_with_an_interval_that_holds_it():
-    (found,) = crossovers([*timed("eager", eager), *timed("flash", flash)])
-    (crossing,) = found.crossings
-    assert (found.subject, found.against, found.outcome) == ("flash", "eager", "crosses")
+    (compared,) = crossovers([*timed("eager", eager), *timed("flash", flash)])
+    (crossing,) = compared.crossings
+    assert (compared.subject, compared.against, compared.outcome) == ("flash", "eager", "crosses")
     assert crossing.overtakes and crossing.length == pytest.approx(1100, rel=0.02)
     assert crossing.low <= 1100 <= crossing.high and crossing.high / crossing.low < 1.1
-    assert found.words.startswith("overtakes at 1,")
+    assert compared.words.startswith("overtakes at 1,")
 
 
 def test_the_other_way_round_it_falls_behind():
-    (found,) = crossovers([*timed("eager", eager), *timed("flash", flash)], against="flash")
-    (crossing,) = found.crossings
-    assert found.subject == "eager" and not crossing.overtakes
-    assert crossing.length == pytest.approx(1100, rel=0.02) and "falls behind" in found.words
+    (compared,) = crossovers([*timed("eager", eager), *timed("flash", flash)], against="flash")
+    (crossing,) = compared.crossings
+    assert compared.subject == "eager" and not crossing.overtakes
+    assert crossing.length == pytest.approx(1100, rel=0.02) and "falls behind" in compared.words
 
 
 def test_the_same_records_give_the_same_interval():
@@ -31,10 +31,10 @@ def test_the_same_records_give_the_same_interval():
 @pytest.mark.parametrize(("factor", "outcome"), [(0.5, "faster"), (2.0, "slower")])
 def test_no_crossing(factor, outcome):
     other = timed("flash", lambda s: factor * eager(s))
-    (found,) = crossovers([*timed("eager", eager), *other])
-    assert found.outcome == outcome and found.crossings == ()
-    assert found.words == f"{outcome} at every length measured"
-    ratio, low, high = found.ratios[1024]
+    (compared,) = crossovers([*timed("eager", eager), *other])
+    assert compared.outcome == outcome and compared.crossings == ()
+    assert compared.words == f"{outcome} at every length measured"
+    ratio, low, high = compared.ratios[1024]
     assert low <= ratio <= high and ratio == pytest.approx(factor, rel=0.05)
 
 
@@ -47,9 +47,9 @@ def test_an_equal_subject_shows_no_real_difference():
         for length in LENGTHS
         for subject, values in (("eager", samples), ("flash", mirrored))
     ]
-    (found,) = crossovers(records)
-    assert found.outcome == "no real difference" and found.crossings == ()
-    assert found.words == "no real difference at every length measured"
+    (compared,) = crossovers(records)
+    assert compared.outcome == "no real difference" and compared.crossings == ()
+    assert compared.words == "no real difference at every length measured"
 
 
 def test_equal_at_first_and_faster_later_is_said():
@@ -59,22 +59,22 @@ def test_equal_at_first_and_faster_later_is_said():
         for subject, values in (("eager", equal), ("flash", [1.0, 1.2, 1.1, 1.1] * 10))
     ]
     long = [*timed("eager", eager, lengths=(512,)), *timed("flash", lambda s: 0.1, lengths=(512,))]
-    (found,) = crossovers([*short, *long])
-    assert found.outcome == "faster" and "but 256, where no difference is real" in found.words
+    (compared,) = crossovers([*short, *long])
+    assert compared.outcome == "faster" and "but 256, where no difference is real" in compared.words
 
 
 def test_more_than_one_crossing_is_listed():
     bumpy = timed("flash", lambda s: eager(s) * (0.5 if 512 <= s <= 2048 else 2.0))
-    (found,) = crossovers([*timed("eager", eager), *bumpy])
-    assert [one.overtakes for one in found.crossings] == [True, False]
-    assert found.crossings[0].length == pytest.approx(2**8.5, rel=0.05)
-    assert "crosses more than once: overtakes at" in found.words
+    (compared,) = crossovers([*timed("eager", eager), *bumpy])
+    assert [crossing.overtakes for crossing in compared.crossings] == [True, False]
+    assert compared.crossings[0].length == pytest.approx(2**8.5, rel=0.05)
+    assert "crosses more than once: overtakes at" in compared.words
 
 
 def test_one_length_is_said_to_be_the_only_one():
-    one = {"lengths": (2048,)}
-    (found,) = crossovers([*timed("eager", eager, **one), *timed("flash", flash, **one)])
-    assert found.words == "faster at 2,048 tokens, the only length measured"
+    short = {"lengths": (2048,)}
+    (compared,) = crossovers([*timed("eager", eager, **short), *timed("flash", flash, **short)])
+    assert compared.words == "faster at 2,048 tokens, the only length measured"
 
 
 @pytest.mark.parametrize(
@@ -87,30 +87,30 @@ def test_one_length_is_said_to_be_the_only_one():
     ],
 )
 def test_what_was_not_paired_is_not_compared(changes, words):
-    (found,) = crossovers([*timed("eager", eager), *timed("flash", flash, **changes)])
-    assert found.outcome == "not compared" and found.ratios == {}
-    assert words in found.words and set(found.unpaired) == set(LENGTHS)
+    (compared,) = crossovers([*timed("eager", eager), *timed("flash", flash, **changes)])
+    assert compared.outcome == "not compared" and compared.ratios == {}
+    assert words in compared.words and set(compared.unpaired) == set(LENGTHS)
 
 
 def test_a_sample_of_zero_is_not_divided_by():
     zero = record(samples=[0.0, *[1.0] * 9], workload=workload(256))
     other = record(samples=[1.0] * 10, subject="flash", workload=workload(256))
-    (found,) = crossovers([zero, other])
-    assert "sample of zero" in found.words
+    (compared,) = crossovers([zero, other])
+    assert "sample of zero" in compared.words
 
 
 def test_an_oom_row_leaves_its_length_out_with_its_reason():
     oom = record("latency", None, status="oom", reason="no room", workload=workload(16384))
     long = timed("flash", flash, lengths=(*LENGTHS, 16384))
-    (found,) = crossovers([*timed("eager", eager), oom, *long])
-    assert found.unpaired == {16384: "eager is oom: no room"}
-    assert found.outcome == "crosses" and 16384 not in found.ratios
+    (compared,) = crossovers([*timed("eager", eager), oom, *long])
+    assert compared.unpaired == {16384: "eager is oom: no room"}
+    assert compared.outcome == "crosses" and 16384 not in compared.ratios
 
 
 def test_an_oom_of_another_probe_leaves_the_times_as_they_are():
     oom = record("memory", None, status="oom", reason="no room", workload=workload(8192))
-    (found,) = crossovers([*timed("eager", eager), oom, *timed("flash", flash)])
-    assert found.unpaired == {} and set(found.ratios) == set(LENGTHS)
+    (compared,) = crossovers([*timed("eager", eager), oom, *timed("flash", flash)])
+    assert compared.unpaired == {} and set(compared.ratios) == set(LENGTHS)
 
 
 def test_layers_that_ended_without_a_level_belong_to_the_layers():
@@ -119,9 +119,9 @@ def test_layers_that_ended_without_a_level_belong_to_the_layers():
     oom = msgspec.structs.replace(oom, stage="layers", level=None, subject="gemma:xla")
     long = {"lengths": (512, 1024), **layers}
     records = [*timed("gemma:cudnn", flash, **{**long, "lengths": (256, 512, 1024)}), oom]
-    (found,) = crossovers([*records, *timed("gemma:xla", eager, **long)])
-    assert found.setting.level == "layer"
-    assert found.unpaired == {256: "gemma:xla is oom: no room"}
+    (compared,) = crossovers([*records, *timed("gemma:xla", eager, **long)])
+    assert compared.setting.level == "layer"
+    assert compared.unpaired == {256: "gemma:xla is oom: no room"}
 
 
 def test_hosts_are_never_mixed():

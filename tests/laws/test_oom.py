@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from law_records import HOST, LENGTHS, record, workload
 
-from assay.laws.ceilings import Known
-from assay.laws.oom import capacities, capacity, input_bytes, oom_lengths
+from assay.laws.machines import capacities, capacity
+from assay.laws.oom import input_bytes, oom_lengths
+from assay.laws.rates import Quantity
 from assay.records.schema import SCHEMA, Run, Session
 
 GIB = 1 << 30
-H200 = {HOST: Known(value=140.0 * GIB)}
+H200 = {HOST: Quantity(value=140.0 * GIB)}
 INPUTS = (32 + 2 * 8) * 128 * 2  # bytes of q, k and v for each token
 
 
@@ -28,16 +29,16 @@ def curve(value_at=peak, *, lengths=LENGTHS, metric="forward_peak_bytes", **chan
 
 
 def test_a_known_length_comes_back():
-    (found,) = oom_lengths(curve(), capacities=H200)
+    (limit,) = oom_lengths(curve(), capacities=H200)
     wanted = truth(lambda s: peak(s) + INPUTS * s, 140 * GIB)
-    assert found.predicted == pytest.approx(wanted, rel=1e-3)
-    assert found.low == pytest.approx(wanted, rel=1e-3) and found.reason is None
-    assert found.observed is None and found.difference is None
+    assert limit.predicted == pytest.approx(wanted, rel=1e-3)
+    assert limit.low == pytest.approx(wanted, rel=1e-3) and limit.reason is None
+    assert limit.observed is None and limit.difference is None
 
 
 def test_tiled_memory_runs_out_where_inputs_and_output_fill_the_device():
-    (found,) = oom_lengths(curve(lambda s: 32 * s * (128 * 2 + 4)), capacities=H200)
-    assert found.predicted == pytest.approx(140 * GIB / (INPUTS + 32 * 260), rel=1e-6)
+    (limit,) = oom_lengths(curve(lambda s: 32 * s * (128 * 2 + 4)), capacities=H200)
+    assert limit.predicted == pytest.approx(140 * GIB / (INPUTS + 32 * 260), rel=1e-6)
 
 
 def test_training_has_the_gradient_of_the_output_as_an_input():
@@ -48,30 +49,30 @@ def test_training_has_the_gradient_of_the_output_as_an_input():
 
 def test_the_overhead_of_a_context_is_not_there_for_tensors():
     overhead = record("device_overhead_bytes", 4.0 * GIB, subject="cuda:0", workload=None)
-    (without,) = oom_lengths(curve(), capacities={HOST: Known(value=136.0 * GIB)})
-    (found,) = oom_lengths([*curve(), overhead], capacities=H200)
-    assert found.predicted == without.predicted and found.capacity_bytes == 136 * GIB
+    (without,) = oom_lengths(curve(), capacities={HOST: Quantity(value=136.0 * GIB)})
+    (limit,) = oom_lengths([*curve(), overhead], capacities=H200)
+    assert limit.predicted == without.predicted and limit.capacity_bytes == 136 * GIB
 
 
 def test_noise_widens_the_interval_and_it_holds_the_truth():
     rng = np.random.default_rng(1)
     noisy = curve(lambda s: peak(s) * (1 + 0.01 * rng.standard_normal()))
-    (found,) = oom_lengths(noisy, capacities=H200)
+    (limit,) = oom_lengths(noisy, capacities=H200)
     wanted = truth(lambda s: peak(s) + INPUTS * s, 140 * GIB)
-    assert found.low < wanted < found.high and found.high > 1.005 * found.predicted
+    assert limit.low < wanted < limit.high and limit.high > 1.005 * limit.predicted
 
 
 def test_the_length_that_was_found_stands_beside_it():
-    limit = {"stage": "limits", "unit": "tokens"}
-    forward = record("oom_length", 27000.0, workload=workload(128), **limit)
+    tried = {"stage": "limits", "unit": "tokens"}
+    forward = record("oom_length", 27000.0, workload=workload(128), **tried)
     others = [
-        record("oom_length", 9.0, workload=workload(128, batch=4), **limit),
-        record("oom_length", 9.0, workload=workload(128), subject="sdpa", **limit),
-        record("oom_length", 9.0, workload=workload(128), host="another", **limit),
+        record("oom_length", 9.0, workload=workload(128, batch=4), **tried),
+        record("oom_length", 9.0, workload=workload(128), subject="sdpa", **tried),
+        record("oom_length", 9.0, workload=workload(128), host="another", **tried),
     ]
-    (found,) = oom_lengths([*others, *curve(), forward], capacities=H200)
-    assert found.observed == 27000.0
-    assert found.difference == pytest.approx(found.predicted / 27000 - 1)
+    (limit,) = oom_lengths([*others, *curve(), forward], capacities=H200)
+    assert limit.observed == 27000.0
+    assert limit.difference == pytest.approx(limit.predicted / 27000 - 1)
     training = curve(metric="training_peak_bytes")
     assert oom_lengths([forward, *training], capacities=H200)[0].observed is None
 
@@ -82,13 +83,13 @@ def test_the_length_that_was_found_stands_beside_it():
         (curve(lengths=(512, 1024)), H200, "known at 2 lengths"),
         (curve(lambda s: 0.0), H200, "none of them 0"),
         (curve(), {}, "no run.json"),
-        (curve(), {HOST: Known(value=None, reason="measured on cpu")}, "measured on cpu"),
-        (curve(), {"another": Known(value=1.0)}, "no run.json"),
+        (curve(), {HOST: Quantity(value=None, reason="measured on cpu")}, "measured on cpu"),
+        (curve(), {"another": Quantity(value=1.0)}, "no run.json"),
     ],
 )
 def test_no_prediction_without_what_it_needs(records, sizes, words):
-    (found,) = oom_lengths(records, capacities=sizes)
-    assert found.predicted is None and found.low is None and words in found.reason
+    (limit,) = oom_lengths(records, capacities=sizes)
+    assert limit.predicted is None and limit.low is None and words in limit.reason
 
 
 def test_an_unknown_dtype_has_no_inputs():
@@ -98,8 +99,8 @@ def test_an_unknown_dtype_has_no_inputs():
 
 
 def test_as_many_terms_as_lengths_give_a_length_without_an_error():
-    (found,) = oom_lengths(curve(lengths=(512, 1024, 2048)), capacities=H200)
-    assert found.predicted is not None and found.low is None and "not known" in found.reason
+    (limit,) = oom_lengths(curve(lengths=(512, 1024, 2048)), capacities=H200)
+    assert limit.predicted is not None and limit.low is None and "not known" in limit.reason
 
 
 def run(devices, described):
@@ -130,5 +131,5 @@ def test_the_capacity_is_that_of_the_device_measured_on():
         (["cuda:2"], "memory of cuda:2 is not known"),
         (["cuda:3"], "does not describe cuda:3"),
     ):
-        found = capacity(run(devices, GPUS))
-        assert found.value is None and words in found.reason
+        size = capacity(run(devices, GPUS))
+        assert size.value is None and words in size.reason

@@ -13,8 +13,8 @@ from assay.laws.thresholds_file import read, write
 
 def of(records):
     """The choices of the only class, as pairs."""
-    (found,) = recommend(records)
-    return [(choice.start, choice.use) for choice in found.choices]
+    (advice,) = recommend(records)
+    return [(choice.start, choice.use) for choice in advice.choices]
 
 
 def outcome(subject, length, status="oom"):
@@ -24,16 +24,16 @@ def outcome(subject, length, status="oom"):
 
 
 def test_the_crossing_is_where_the_choice_changes():
-    (found,) = recommend([*timed("eager", eager), *timed("flash", flash)])
-    first, second = found.choices
+    (advice,) = recommend([*timed("eager", eager), *timed("flash", flash)])
+    first, second = advice.choices
     assert (first.start, first.use, second.use) == (1, "eager", "flash")
     assert second.start == pytest.approx(1100, rel=0.03)
     assert (
-        found.words
+        advice.words
         == f"use eager below {second.start:,} tokens, flash from {second.start:,} tokens"
     )
-    assert found.lengths == LENGTHS and found.batches == (1,)
-    assert (found.workloads.heads, found.workloads.kv_heads) == (32, 8)
+    assert advice.lengths == LENGTHS and advice.batches == (1,)
+    assert (advice.workloads.heads, advice.workloads.kv_heads) == (32, 8)
 
 
 def test_the_order_of_the_records_does_not_decide_where_a_difference_is_real():
@@ -86,8 +86,8 @@ def test_alone_is_no_evidence_of_speed():
     ],
 )
 def test_what_failed_a_check_of_its_class_is_not_used(stage, checked, uses):
-    told = {"stage": stage, "subject": "flash", "workload": checked}
-    wrong = record("error_over_budget_out", 9.0, status="failed", reason="wrong", **told)
+    check = {"stage": stage, "subject": "flash", "workload": checked}
+    wrong = record("error_over_budget_out", 9.0, status="failed", reason="wrong", **check)
     sdpa = timed("sdpa", lambda s: 2 * flash(s))
     records = [wrong, *timed("eager", eager), *timed("flash", flash), *sdpa]
     assert [use for _, use in of(records)] == uses
@@ -95,28 +95,29 @@ def test_what_failed_a_check_of_its_class_is_not_used(stage, checked, uses):
 
 def test_every_batch_must_show_the_difference():
     def batch(count, value_at):
-        cells = [
-            msgspec.structs.replace(one, workload=workload(length, batch=count), cell=f"b{count}")
-            for length, one in zip(LENGTHS, timed("flash", value_at), strict=True)
+        timings = [*timed("eager", eager), *timed("flash", value_at)]
+        return [
+            msgspec.structs.replace(
+                timing, workload=workload(length, batch=count), cell=f"b{count}"
+            )
+            for length, timing in zip(LENGTHS * 2, timings, strict=True)
         ]
-        peers = [
-            msgspec.structs.replace(one, workload=workload(length, batch=count), cell=f"b{count}")
-            for length, one in zip(LENGTHS, timed("eager", eager), strict=True)
-        ]
-        return [*peers, *cells]
 
     apart = [*batch(1, flash), *batch(8, lambda s: eager(s) * 1.5)]
     assert of(apart) == [(1, "eager")]
-    (found,) = recommend([*batch(1, flash), *batch(8, flash)])
-    assert found.batches == (1, 8) and [one.use for one in found.choices] == ["eager", "flash"]
+    (advice,) = recommend([*batch(1, flash), *batch(8, flash)])
+    assert advice.batches == (1, 8) and [choice.use for choice in advice.choices] == [
+        "eager",
+        "flash",
+    ]
 
 
 def test_a_class_with_one_subject_or_an_unusual_workload_has_no_recommendation():
     assert recommend(timed("eager", eager)) == []
     masked = [
-        msgspec.structs.replace(one, workload=workload(1024, window=64))
+        msgspec.structs.replace(timing, workload=workload(1024, window=64))
         for name in ("eager", "flash")
-        for one in timed(name, eager, lengths=(1024,))
+        for timing in timed(name, eager, lengths=(1024,))
     ]
     assert recommend(masked) == []
 
@@ -130,14 +131,17 @@ def test_layers_choose_among_their_own_cores():
         *timed("gemma_fast:xla", eager, **layer),
         *timed("gemma_fast:pallas", lambda s: eager(s) / 2, **layer),
     ]
-    found = {one.workloads.layer: [c.use for c in one.choices] for one in recommend(records)}
-    assert found == {"gemma": ["gemma:xla", "gemma:cudnn"], "gemma_fast": ["gemma_fast:pallas"]}
+    choices = {
+        advice.workloads.layer: [choice.use for choice in advice.choices]
+        for advice in recommend(records)
+    }
+    assert choices == {"gemma": ["gemma:xla", "gemma:cudnn"], "gemma_fast": ["gemma_fast:pallas"]}
 
 
 def test_the_file_says_all_and_keeps_other_hosts(tmp_path):
     file = tmp_path / "results" / "thresholds.json"
     here = [*timed("eager", eager), *timed("flash", flash)]
-    there = [msgspec.structs.replace(one, host="another") for one in here]
+    there = [msgspec.structs.replace(record, host="another") for record in here]
     write(file, recommend(there), [run_json(host="another", name="run-0")])
     write(file, recommend(here), [run_json()])
     content = json.loads(file.read_text())
@@ -148,9 +152,9 @@ def test_the_file_says_all_and_keeps_other_hosts(tmp_path):
         RUN,
         "0123456789abcdef0123",
     )
-    (made,) = entry["classes"]
-    start = made["choices"][1]["from"]
-    assert made == {
+    (written,) = entry["classes"]
+    start = written["choices"][1]["from"]
+    assert written == {
         "level": "kernel", "heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16",
         "causal": True, "metric": "latency_ms", "batches": [1], "lengths": list(LENGTHS),
         "choices": [{"from": 1, "use": "eager"}, {"from": start, "use": "flash"}],

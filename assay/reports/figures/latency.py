@@ -4,11 +4,11 @@ What has no time (out of memory, refused) is named below the chart, so that a cu
 is not read as one that was not tried.
 """
 
+from assay.laws.quantiles import quartiles
 from assay.records.schema import Record
 from assay.reports.chart import Chart
 from assay.reports.panels import Point, chart, clocks, panels
 from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
-from assay.reports.summary import summarise
 
 PLACE = 30
 _KINDS = {
@@ -48,5 +48,5 @@ def _point(row: Row, metric: str) -> Point | None:
         return None
     if len(record.samples) < 2:
         return Point(y=value)
-    spread = summarise(record.samples)
+    spread = quartiles(record.samples)
     return Point(y=spread.median, low=spread.low, high=spread.high)
