@@ -27,6 +27,12 @@ SEVERITY: tuple[Status, ...] = (
 # The last record of every cell. Its presence is what makes a cell finished.
 CELL_SECONDS = "cell_seconds"
 
+# The stage for models, and what it records beside its gates, which are its other metrics.
+MODELS = "models"
+MODEL_PARAMETERS = "parameters"
+MODEL_CACHE_BYTES = "cache_bytes_per_token"
+MODEL_SECONDS = "examination_s"
+
 
 class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """What went in: the specification in words, and a hash of the very bytes."""

@@ -2,8 +2,7 @@
 
 import re
 
-from assay.records.model_metrics import MODELS
-from assay.records.schema import CELL_SECONDS, Measurement, Record, Status
+from assay.records.schema import CELL_SECONDS, MODELS, Measurement, Record, Status
 
 # How the metrics of a check begin that is made within a cell of another stage.
 _WITHIN = ("error_over_budget_", "accuracy")

@@ -2,13 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 
-from assay.records.model_metrics import CACHE_BYTES, MODELS, PARAMETERS, SECONDS
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.schema import (
+    CELL_SECONDS,
+    MODEL_CACHE_BYTES,
+    MODEL_PARAMETERS,
+    MODEL_SECONDS,
+    MODELS,
+    Record,
+)
 from assay.records.verdicts import is_wrong
 from assay.reports.numerals import DASH
 from assay.reports.table import Entry, Table
 
-_FACTS = (PARAMETERS, CACHE_BYTES, SECONDS)
+_FACTS = (MODEL_PARAMETERS, MODEL_CACHE_BYTES, MODEL_SECONDS)
 _NOTE = (
     "Parameters, and bytes of cache for each token in bfloat16, are those of GPT-2 124M size; the "
     "gates are passed, of those that apply, by a small model on the CPU."
@@ -59,8 +65,8 @@ def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
         subject,
         " ".join(made_of.get("steps", ())),
         " ".join(made_of.get("parts", ())) or DASH,
-        _count(facts.get(PARAMETERS)),
-        _count(facts.get(CACHE_BYTES)),
+        _count(facts.get(MODEL_PARAMETERS)),
+        _count(facts.get(MODEL_CACHE_BYTES)),
         Entry(
             text=f"{len(passed)}/{len(applied)}",
             tone=tone,

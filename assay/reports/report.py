@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from assay.laws.noise import STAGE as NOISE
-from assay.records.model_metrics import MODELS
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.schema import CELL_SECONDS, MODELS, Record
 from assay.records.verdicts import cases_run
 from assay.reports.answers import answers
 from assay.reports.bench_table import bench_table

@@ -14,9 +14,8 @@ import msgspec
 
 from assay.laws.rates import rated
 from assay.records.durable import write_atomically
-from assay.records.model_metrics import MODELS
 from assay.records.run import RunFolder
-from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
+from assay.records.schema import CELL_SECONDS, MODELS, SEVERITY, Record, Run
 from assay.records.verdicts import is_verdict
 from assay.reports.contents import Contents
 from assay.reports.paired import ROUNDS, against_first

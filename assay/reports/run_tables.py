@@ -6,8 +6,7 @@ Metrics are not named here, so a stage or a probe that does not exist yet is sho
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from assay.records.model_metrics import MODELS
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.schema import CELL_SECONDS, MODELS, Record
 from assay.records.verdicts import is_expected
 from assay.reports.contents import SEVERITY, Stage
 from assay.reports.numerals import DASH, number

@@ -13,8 +13,13 @@ from assay.errors import BadInput
 from assay.instruments.parallel import map_forked
 from assay.models.gpt2.option_text import spelled
 from assay.models.gpt2.steps import find
-from assay.records.model_metrics import CACHE_BYTES, PARAMETERS, SECONDS
-from assay.records.schema import Measurement, WorkloadIdentity
+from assay.records.schema import (
+    MODEL_CACHE_BYTES,
+    MODEL_PARAMETERS,
+    MODEL_SECONDS,
+    Measurement,
+    WorkloadIdentity,
+)
 from assay.studies.cell import Cell, outcome
 from assay.subjects.outcome import Begin
 
@@ -82,7 +87,7 @@ def _alone(candidate: Candidate, cell: Cell) -> Iterator[Begin | Measurement]:
         found = examination.examine_all(subject, [gate], folders=cell.plugin_folders)[gate]
         yield _said(candidate, cell, gate, found, gates[gate].DEBUG)
     elapsed_s = time.perf_counter() - start
-    yield Begin(candidate.name, PARAMETERS)
+    yield Begin(candidate.name, MODEL_PARAMETERS)
     yield from _facts(candidate, cell, subject, elapsed_s)
 
 
@@ -131,12 +136,12 @@ def _facts(
 
     size = full_size(subject, candidate.options)
     for metric, value, unit in (
-        (PARAMETERS, size.parameters, "count"),
-        (CACHE_BYTES, size.cache_bytes_per_token, "B"),
+        (MODEL_PARAMETERS, size.parameters, "count"),
+        (MODEL_CACHE_BYTES, size.cache_bytes_per_token, "B"),
     ):
         reason = None if value is not None else size.reason
         yield _measurement(candidate, cell, metric, value, unit, source=_FULL_SIZE, reason=reason)
-    yield _measurement(candidate, cell, SECONDS, elapsed_s, "s")
+    yield _measurement(candidate, cell, MODEL_SECONDS, elapsed_s, "s")
 
 
 def _measurement(
