@@ -9,7 +9,7 @@ from assay.captures.manifest import CaptureRecord, CaptureRun, End, Key, TensorE
 from assay.captures.statistics import statistics
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
-from assay.workloads.rounding import rounded
+from assay.workloads.values import rounded
 
 RUN = "20260101T000000.000Z-made"
 OUTLIER_LAYER, OUTLIER_HEAD, OUTLIER_CHANNELS = 1, 1, (17, 29)

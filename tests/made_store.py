@@ -9,7 +9,7 @@ from assay.captures.files import tensor_files
 from assay.captures.manifest import CaptureRecord, CaptureRun, Key, TensorEntry
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
-from assay.workloads.rounding import rounded
+from assay.workloads.values import rounded
 
 
 def as_dtype(values: np.ndarray, dtype: str) -> Tensor:
@@ -36,7 +36,7 @@ def inputs(
 def with_output(tensors: dict[str, Tensor], *, seen: np.ndarray, scale: float) -> dict[str, Tensor]:
     """The tensors and what attention makes of them."""
     q, k, v = (tensors[name].numbers() for name in "qkv")
-    out = reference.attention(q, k, v, causal=False, scale=scale, seen=seen).out
+    out = reference.attention(q, k, v, causal=False, scale=scale, visible=seen).out
     return {**tensors, "out": as_dtype(out, tensors["q"].dtype)}
 
 

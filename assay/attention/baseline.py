@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from assay.attention.reference import Result
-from assay.workloads.rounding import rounded
-from assay.workloads.visibility import visible
+from assay.workloads.values import rounded
+from assay.workloads.visibility import visibility_mask
 
 
 def attention(
@@ -23,7 +23,7 @@ def attention(
     scale: float,
     dtype: str,
     grad_out: np.ndarray,
-    seen: np.ndarray | None = None,
+    visible: np.ndarray | None = None,
     known: Result | None = None,
 ) -> Result:
     """As `reference.attention`, in `dtype` after every step; float32 arrays hold the values."""
@@ -33,12 +33,12 @@ def attention(
 
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-    if seen is None:
-        seen = visible(q.shape[2], k.shape[2], causal=causal)
+    if visible is None:
+        visible = visibility_mask(q.shape[2], k.shape[2], causal=causal)
 
     # Rounded once, after scaling: an unscaled score may be beyond what float16 can hold.
     scores = to_dtype((q @ keys.swapaxes(-1, -2)) * np.float32(scale))
-    scores = np.where(seen, scores, np.float32(-np.inf))
+    scores = np.where(visible, scores, np.float32(-np.inf))
     if known:
         out, lse = to_dtype(known.out), known.lse.astype(np.float32)
         probabilities = to_dtype(np.exp(scores - np.where(np.isneginf(lse), 0, lse)[..., None]))

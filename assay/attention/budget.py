@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.attention.reference import Result
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 
 BASELINE_FACTOR = 2.0
 MEAN_FLOOR_SHARE = 0.5  # correct rounding is off by a quarter of a unit on average
@@ -57,7 +57,7 @@ def allowances(
     causal: bool,
     scale: float,
     dtype: str,
-    seen: np.ndarray | None = None,
+    visible: np.ndarray | None = None,
     keys: int | None = None,
 ) -> dict[str, Allowance]:
     """What is allowed for each of TENSORS, and for lse, whose dtype is float32 always.
@@ -65,9 +65,9 @@ def allowances(
     `keys` is how many there are where k and v hold only some of them.
     """
     group = q.shape[1] // k.shape[1]
-    if seen is None:
-        seen = visible(q.shape[2], k.shape[2], causal=causal)
-    sizes = _term_sizes(reference, q, k, v, grad_out, seen=seen, scale=scale)
+    if visible is None:
+        visible = visibility_mask(q.shape[2], k.shape[2], causal=causal)
+    sizes = _term_sizes(reference, q, k, v, grad_out, visible=visible, scale=scale)
     keys = keys or k.shape[2]
     gathered = keys + group * q.shape[2]
     terms = {"out": keys, "dq": keys, "dk": gathered, "dv": gathered}
@@ -137,7 +137,7 @@ def _term_sizes(
     v: np.ndarray,
     grad_out: np.ndarray,
     *,
-    seen: np.ndarray,
+    visible: np.ndarray,
     scale: float,
 ) -> _Sizes:
     group = q.shape[1] // k.shape[1]
@@ -146,7 +146,7 @@ def _term_sizes(
     values = np.repeat(v, group, axis=1).astype(np.float64)
     lse = np.where(np.isneginf(reference.lse), 0.0, reference.lse)[..., None]
     scores = scale * (q @ keys.swapaxes(-1, -2))
-    probabilities = np.exp(np.where(seen, scores, -np.inf) - lse)
+    probabilities = np.exp(np.where(visible, scores, -np.inf) - lse)
     delta = np.abs((grad * reference.out).sum(axis=-1, keepdims=True))
     grad_s = scale * probabilities * (np.abs(grad @ values.swapaxes(-1, -2)) + delta)
 
@@ -177,7 +177,7 @@ def _term_sizes(
     quadrature = {
         name: np.sqrt(square).max(axis=-1, keepdims=True) for name, square in squares.items()
     }
-    shown = np.where(seen, np.abs(scores), 0.0)
+    shown = np.where(visible, np.abs(scores), 0.0)
     by_query, by_key = shown.max(axis=-1)[..., None], shown.max(axis=-2)[..., None]
     batch, heads, length, _ = by_key.shape
     by_key = by_key.reshape(batch, heads // group, group, length, 1).max(axis=2)

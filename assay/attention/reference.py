@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,23 +31,23 @@ def attention(
     causal: bool,
     scale: float,
     grad_out: np.ndarray | None = None,
-    seen: np.ndarray | None = None,
+    visible: np.ndarray | None = None,
     known: Result | None = None,
 ) -> Result:
     """softmax(scale * q kᵀ + mask) v, and its gradients for `grad_out`.
 
-    `seen`, [B or 1, H or 1, M, N] of bool, is the whole visibility where it is given; `causal` is
-    then not looked at. `known` has the output and LSE over all keys where k and v hold only some
-    of them: dk and dv of those come back, beside what was known.
+    `visible`, [B or 1, H or 1, M, N] of bool, replaces `causal` where it is given. `known` has the
+    output and LSE over all keys where k and v hold only some of them: dk and dv of those come
+    back, beside what was known.
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (q, k, v))
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
 
     scores = scale * (q @ keys.swapaxes(-1, -2))  # [B, H, M, N]
-    if seen is None:
-        seen = visible(*scores.shape[-2:], causal=causal)
-    scores = np.where(seen, scores, -np.inf)
+    if visible is None:
+        visible = visibility_mask(*scores.shape[-2:], causal=causal)
+    scores = np.where(visible, scores, -np.inf)
     if known:
         out, lse = known.out, known.lse
         probabilities = np.exp(scores - np.where(np.isneginf(lse), 0.0, lse)[..., None])

@@ -78,7 +78,7 @@ def load(spec: WorkloadSpec) -> Workload:
     tensors = store.read(record)
     seen = captured_mask.understood(record, tensors)
     q, k, v = (tensors[name].numbers().astype(np.float32) for name in _NEEDED)
-    grad_out = synthetic.drawn(_gaussian(spec)).grad_out
+    grad_out = synthetic.draw(_gaussian(spec)).grad_out
     workload = Workload(
         spec=spec, q=q, k=k, v=v, grad_out=grad_out, lengths=seen.lengths, mask=seen.mask
     )
@@ -123,7 +123,7 @@ def _captured(
         device=record.device,
         versions=_run(store, record).versions,
         order=_order(record),
-        rows=workload.seen.any(axis=-1),
+        rows=workload.visible.any(axis=-1),
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from assay.captures.manifest import CaptureRecord
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 
 # An additive mask hides a key by a number so low that its weight is zero in any dtype.
 HIDDEN_BELOW = -1e4
@@ -55,7 +55,7 @@ def _causal(record: CaptureRecord, queries: int, keys: int) -> np.ndarray:  # [M
         return np.ones((queries, keys), dtype=bool)
     if scalars.get("alignment") == "top-left":
         return np.arange(keys) <= np.arange(queries)[:, None]
-    return visible(queries, keys, causal=True)
+    return visibility_mask(queries, keys, causal=True)
 
 
 def _boolean(mask: Tensor, record: CaptureRecord) -> np.ndarray:
@@ -73,7 +73,7 @@ def _boolean(mask: Tensor, record: CaptureRecord) -> np.ndarray:
 
 def _plainest(seen: np.ndarray) -> Seen:  # [B or 1, 1, M, N]
     queries, keys = seen.shape[2:]
-    causal = visible(queries, keys, causal=True)
+    causal = visibility_mask(queries, keys, causal=True)
     # One query that sees all keys is causal too; it is called full, as decoding is.
     if seen.all():
         return Seen(causal=False)

@@ -11,4 +11,4 @@ def make(spec: WorkloadSpec) -> Workload:
         from assay.captures import captured
 
         return captured.load(spec)
-    return synthetic.drawn(spec)
+    return synthetic.draw(spec)

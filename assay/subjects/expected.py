@@ -41,7 +41,7 @@ def expected(workload: Workload) -> Expected:
     setting = {
         "causal": workload.spec.causal,
         "scale": workload.spec.scale,
-        "seen": workload.seen,
+        "visible": workload.visible,
     }
     dtype = workload.spec.dtype
     right = reference.attention(**arrays, **setting)

@@ -12,9 +12,8 @@ from functools import cached_property, partial
 import numpy as np
 
 from assay.records.schema import WorkloadIdentity
-from assay.workloads import blocks
-from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.values import content_bytes, map_blocks, rounded, standard_normal
 from assay.workloads.workload import identity
 
 
@@ -32,7 +31,7 @@ class LayerInputs:
         content = hashlib.blake2b(b"layer " + self.spec.dtype.encode(), digest_size=16)
         for array in (self.x, *self.weights.values(), self.grad_out):
             content.update(repr(array.shape).encode())
-            content.update(blocks.content(array))
+            content.update(content_bytes(array))
         return identity(self.spec, content.hexdigest())
 
 
@@ -55,7 +54,7 @@ def make(spec: WorkloadSpec) -> LayerInputs:
     states = (spec.batch, spec.query_length, wide)
 
     def drawn(shape: tuple[int, ...], size: float = 1.0) -> np.ndarray:
-        return blocks.changed(np.float32(size) * blocks.normal(generator, shape), to_dtype)
+        return map_blocks(np.float32(size) * standard_normal(generator, shape), to_dtype)
 
     return LayerInputs(
         spec=spec,

@@ -51,13 +51,13 @@ def rows(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> Rows:
     by_query = reference.attention(
         *(q[:, :, places], k, v),
         grad_out=grad_heads[:, :, places],
-        seen=(positions <= places[:, None])[None, None],
+        visible=(positions <= places[:, None])[None, None],
         **setting,
     )
     by_key = reference.attention(
         *(q, k[:, :, places], v[:, :, places]),
         grad_out=grad_heads,
-        seen=(places <= positions[:, None])[None, None],
+        visible=(places <= positions[:, None])[None, None],
         known=_whole(q, k, v, scale),
         **setting,
     )
@@ -77,7 +77,7 @@ def outputs(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> np.ndarra
         *_keys_and_values(inputs, batch, weights),
         causal=True,
         scale=inputs.spec.head_dim**-0.5,
-        seen=(np.arange(inputs.spec.key_length) <= places[:, None])[None, None],
+        visible=(np.arange(inputs.spec.key_length) <= places[:, None])[None, None],
     )
     return _back(_heads_last(found.out), weights["out"].swapaxes(1, 2))
 

@@ -24,7 +24,7 @@ SOURCES = {
 def of(spec: WorkloadSpec) -> Work:
     """One forward and one backward pass, with the causal mask."""
     length = spec.query_length
-    pairs = spec.batch * int(work.seen_per_query(length, spec.key_length, causal=True).sum())
+    pairs = spec.batch * int(work.keys_per_query(length, spec.key_length, causal=True).sum())
     attention = work.of_pairs(spec, pairs)
     weights = 2 * width(spec) * spec.head_dim * (spec.heads + spec.kv_heads)
     projections = 2 * spec.batch * length * weights

@@ -66,10 +66,10 @@ def sample_rows(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -
         "v": workload.v[batch, kv_head][:, None],
         "grad_out": workload.grad_out[batch[:, None], head[:, None], row][:, None],
     }
-    seen = np.stack(
-        [workload.seen_of(b, rows=r)[None] for b, r in zip(batch.tolist(), row, strict=True)]
+    visible = np.stack(
+        [workload.visible_block(b, rows=r)[None] for b, r in zip(batch.tolist(), row, strict=True)]
     )
-    setting = {"causal": spec.causal, "scale": spec.scale, "seen": seen}
+    setting = {"causal": spec.causal, "scale": spec.scale, "visible": visible}
     index = (batch[:, None, None], head[:, None, None], row[:, None])
     return _held(arrays, setting, spec.dtype, {name: index for name in ("out", "lse", "dq")})
 
@@ -90,15 +90,18 @@ def _sample_keys(workload: Workload) -> Sampled:
         "v": workload.v[batch[:, None], kv_head[:, None], key][:, None],
         "grad_out": workload.grad_out[batch[:, None], heads],
     }
-    seen = np.stack(
-        [workload.seen_of(b, columns=c)[None] for b, c in zip(batch.tolist(), key, strict=True)]
+    visible = np.stack(
+        [
+            workload.visible_block(b, columns=c)[None]
+            for b, c in zip(batch.tolist(), key, strict=True)
+        ]
     )
     pairs = zip(batch.tolist(), kv_head.tolist(), strict=True)
     known = [_over_all_keys(workload, b, g) for b, g in pairs]
     setting = {
         "causal": spec.causal,
         "scale": spec.scale,
-        "seen": seen,
+        "visible": visible,
         "known": Result(
             out=np.stack([one.out for one in known]), lse=np.stack([one.lse for one in known])
         ),
@@ -119,8 +122,8 @@ def _over_all_keys(workload: Workload, batch: int, kv_head: int) -> Result:
     def block(first: int) -> Result:
         rows = np.arange(first, min(first + size, spec.query_length))
         q = workload.q[batch : batch + 1, own, rows[0] : rows[-1] + 1]
-        seen = workload.seen_of(batch, rows=rows)[None, None]
-        return reference.attention(q, k, v, causal=spec.causal, scale=spec.scale, seen=seen)
+        visible = workload.visible_block(batch, rows=rows)[None, None]
+        return reference.attention(q, k, v, causal=spec.causal, scale=spec.scale, visible=visible)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         found = list(threads.map(block, range(0, spec.query_length, size)))

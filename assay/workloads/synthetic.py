@@ -3,45 +3,43 @@
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from assay.workloads import blocks
-from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.values import shape_values
+from assay.workloads.values import map_blocks, rounded, standard_normal, values_of_kind
 from assay.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-def drawn(spec: WorkloadSpec) -> Workload:
+def draw(spec: WorkloadSpec) -> Workload:
     """Inputs of the kind that `spec.values` names, rounded to the workload's dtype."""
     import numpy as np
 
     generator = np.random.Generator(np.random.Philox(spec.seed))
     query = (spec.batch, spec.heads, spec.query_length, spec.head_dim)
     key = (spec.batch, spec.kv_heads, spec.key_length, spec.head_dim)
-    normal = [blocks.normal(generator, shape) for shape in (query, key, key, query)]
+    normal = [standard_normal(generator, shape) for shape in (query, key, key, query)]
     if spec.layout == "expanded":  # one row of keys and values, seen by the whole batch
         normal[1:3] = [np.broadcast_to(array[:1], array.shape) for array in normal[1:3]]
     to_dtype = partial(rounded, dtype=spec.dtype)
-    q, k, v, grad_out = (blocks.changed(a, to_dtype) for a in shape_values(spec, *normal))
-    return Workload(spec=spec, q=q, k=k, v=v, grad_out=grad_out, **_marks(spec, generator))
+    q, k, v, grad_out = (map_blocks(a, to_dtype) for a in values_of_kind(spec, *normal))
+    return Workload(spec=spec, q=q, k=k, v=v, grad_out=grad_out, **_masks(spec, generator))
 
 
-def _marks(spec: WorkloadSpec, generator: "np.random.Generator") -> dict[str, Any]:
+def _masks(spec: WorkloadSpec, generator: "np.random.Generator") -> dict[str, Any]:
     """The masks that a workload asks for, as arrays."""
     import numpy as np
 
-    marks: dict[str, Any] = {}
+    masks: dict[str, Any] = {}
     if spec.padded:
-        marks["lengths"] = generator.integers(0, spec.key_length + 1, spec.batch, dtype=np.int32)
+        masks["lengths"] = generator.integers(0, spec.key_length + 1, spec.batch, dtype=np.int32)
     if spec.masked:
         shape = (spec.batch, 1, spec.query_length, spec.key_length)
-        marks["mask"] = generator.random(shape) < 0.7
+        masks["mask"] = generator.random(shape) < 0.7
     if spec.packed:
         lengths = (spec.query_length, spec.key_length)
-        marks["cu_seqlens"] = tuple(_starts(n, spec.packed, generator) for n in lengths)
-    return marks
+        masks["cu_seqlens"] = tuple(_starts(n, spec.packed, generator) for n in lengths)
+    return masks
 
 
 def _starts(total: int, count: int, generator: "np.random.Generator") -> "np.ndarray":

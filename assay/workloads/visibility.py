@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def visible(
+def visibility_mask(
     queries: int,
     keys: int,
     *,
@@ -26,24 +26,24 @@ def visible(
     rows = np.arange(queries) if rows is None else rows
     columns = np.arange(keys) if columns is None else columns
     ahead = columns - (rows[:, None] + keys - queries)
-    seen = np.ones(ahead.shape, dtype=bool)
+    visible = np.ones(ahead.shape, dtype=bool)
     if causal:
-        seen &= ahead <= 0
+        visible &= ahead <= 0
     if window:
-        seen &= np.abs(ahead) < window
-    return seen
+        visible &= np.abs(ahead) < window
+    return visible
 
 
-def visible_packed(
+def packed_visibility_mask(
     starts_q: "np.ndarray", starts_k: "np.ndarray", *, causal: bool, window: int = 0
 ) -> "np.ndarray":  # [M, N] of bool
     """Sequences packed one after another, given where each begins and the last ends: each sees
     only itself."""
     import numpy as np
 
-    seen = np.zeros((int(starts_q[-1]), int(starts_k[-1])), dtype=bool)
+    visible = np.zeros((int(starts_q[-1]), int(starts_k[-1])), dtype=bool)
     bounds = zip(starts_q[:-1], starts_q[1:], starts_k[:-1], starts_k[1:], strict=True)
     for first_q, last_q, first_k, last_k in bounds:
-        own = visible(last_q - first_q, last_k - first_k, causal=causal, window=window)
-        seen[first_q:last_q, first_k:last_k] = own
-    return seen
+        own = visibility_mask(last_q - first_q, last_k - first_k, causal=causal, window=window)
+        visible[first_q:last_q, first_k:last_k] = own
+    return visible

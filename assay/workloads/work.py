@@ -68,21 +68,21 @@ def visible_pairs(workload: Workload) -> int:
     """How many keys the queries of one head see, added up over queries and batch."""
     spec = workload.spec
     if workload.mask is not None:  # as large as what it takes to count it
-        per_row = workload.seen.sum(axis=(2, 3), dtype=int)  # [batch or 1, 1]
+        per_row = workload.visible.sum(axis=(2, 3), dtype=int)  # [batch or 1, 1]
         return int(per_row.sum()) * (spec.batch // per_row.shape[0])
     limits = {"causal": spec.causal, "window": spec.window}
     if workload.cu_seqlens is not None:
         queries, keys = (starts[1:] - starts[:-1] for starts in workload.cu_seqlens)
         sequences = zip(queries.tolist(), keys.tolist(), strict=True)
-        return sum(int(seen_per_query(m, n, **limits).sum()) for m, n in sequences)
+        return sum(int(keys_per_query(m, n, **limits).sum()) for m, n in sequences)
     shape = (spec.query_length, spec.key_length)
     if workload.lengths is None:
-        return spec.batch * int(seen_per_query(*shape, **limits).sum())
+        return spec.batch * int(keys_per_query(*shape, **limits).sum())
     there = workload.lengths.tolist()
-    return sum(int(seen_per_query(*shape, **limits, there=n).sum()) for n in there)
+    return sum(int(keys_per_query(*shape, **limits, there=n).sum()) for n in there)
 
 
-def seen_per_query(
+def keys_per_query(
     queries: int, keys: int, *, causal: bool, window: int = 0, there: int | None = None
 ) -> "np.ndarray":  # [M] of int64
     """How many keys each query sees, aligned bottom-right; only the first `there` keys exist."""

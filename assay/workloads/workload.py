@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from assay.records.schema import WorkloadIdentity
-from assay.workloads import blocks
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.visibility import visible, visible_packed
+from assay.workloads.values import content_bytes
+from assay.workloads.visibility import packed_visibility_mask, visibility_mask
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,39 +51,40 @@ class Workload:
         for array in (self.q, self.k, self.v, self.grad_out, *marks):
             if array is not None:
                 content.update(repr(array.shape).encode())
-                content.update(blocks.content(array))
+                content.update(content_bytes(array))
         return identity(self.spec, content.hexdigest())
 
     @cached_property
-    def seen(self) -> "np.ndarray":
-        """Which keys each query may see, [batch or 1, 1, queries, keys]."""
+    def visible(self) -> "np.ndarray":
+        """True where a query may see a key, [batch or 1, 1, queries, keys]."""
         import numpy as np
 
+        queries, keys = self.spec.query_length, self.spec.key_length
         limits = {"causal": self.spec.causal, "window": self.spec.window}
         if self.cu_seqlens:
-            return visible_packed(*self.cu_seqlens, **limits)[None, None]
-        seen = visible(self.spec.query_length, self.spec.key_length, **limits)[None, None]
+            return packed_visibility_mask(*self.cu_seqlens, **limits)[None, None]
+        visible = visibility_mask(queries, keys, **limits)[None, None]
         if self.lengths is not None:
-            seen = seen & (np.arange(self.spec.key_length) < self.lengths[:, None, None, None])
-        return seen if self.mask is None else seen & self.mask
+            visible = visible & (np.arange(keys) < self.lengths[:, None, None, None])
+        return visible if self.mask is None else visible & self.mask
 
-    def seen_of(
+    def visible_block(
         self, batch: int, *, rows: "np.ndarray | None" = None, columns: "np.ndarray | None" = None
     ) -> "np.ndarray":
-        """Of one batch row, which of some keys each of some queries may see; never all at once."""
+        """Some queries and keys of one batch row of `visible`, made without making all of it."""
         import numpy as np
 
-        spec = self.spec
-        every_row, every_column = np.arange(spec.query_length), np.arange(spec.key_length)
-        rows = every_row if rows is None else rows
-        columns = every_column if columns is None else columns
+        queries, keys = self.spec.query_length, self.spec.key_length
+        rows = np.arange(queries) if rows is None else rows
+        columns = np.arange(keys) if columns is None else columns
+        block = np.ix_(rows, columns)
         if self.cu_seqlens:
-            return self.seen[0, 0][np.ix_(rows, columns)]
-        limits = {"causal": spec.causal, "window": spec.window}
-        seen = visible(spec.query_length, spec.key_length, rows=rows, columns=columns, **limits)
+            return self.visible[0, 0][block]
+        limits = {"causal": self.spec.causal, "window": self.spec.window}
+        visible = visibility_mask(queries, keys, rows=rows, columns=columns, **limits)
         if self.lengths is not None:
-            seen &= columns < self.lengths[batch]
-        return seen if self.mask is None else seen & self.mask[batch, 0][np.ix_(rows, columns)]
+            visible &= columns < self.lengths[batch]
+        return visible if self.mask is None else visible & self.mask[batch, 0][block]
 
 
 def identity(spec: WorkloadSpec, content: str | None = None) -> WorkloadIdentity:

@@ -15,7 +15,7 @@ from assay.attention.sequence import flash2_torch
 from assay.attention.sequence.flash2_torch import FlashAttention2, attention, tiles
 from assay.captures.making import make
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 
 
 def spec(**given) -> WorkloadSpec:
@@ -40,10 +40,10 @@ def assert_right(wanted: WorkloadSpec, *, scale=0.3, window=None, lengths=None):
     w = make(wanted)
     arrays = {"q": w.q, "k": w.k, "v": w.v, "grad_out": w.grad_out}
     queries, keys = wanted.query_length, wanted.key_length
-    seen = visible(queries, keys, causal=wanted.causal, window=window or 0)[None, None]
+    visible = visibility_mask(queries, keys, causal=wanted.causal, window=window or 0)[None, None]
     if lengths is not None:
-        seen = seen & (np.arange(keys) < np.array(lengths)[:, None])[:, None, None]
-    setting = {"causal": wanted.causal, "scale": scale, "seen": seen}
+        visible = visible & (np.arange(keys) < np.array(lengths)[:, None])[:, None, None]
+    setting = {"causal": wanted.causal, "scale": scale, "visible": visible}
     expected = reference.attention(**arrays, **setting)
     plain = baseline.attention(**arrays, **setting, dtype=wanted.dtype)
     allowed = allowances(expected, plain, **arrays, **setting, dtype=wanted.dtype)

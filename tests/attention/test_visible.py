@@ -18,7 +18,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("lengths", [(7, 7), (3, 9), (9, 3), (1, 5)])
 def test_causal_and_window(lengths, window, causal):
     found = visible(*lengths, device=CPU, causal=causal, window=window)
-    expected = visibility.visible(*lengths, causal=causal, window=window or 0)
+    expected = visibility.visibility_mask(*lengths, causal=causal, window=window or 0)
     assert found.shape == (1, 1, *lengths) and np.array_equal(found[0, 0], expected)
 
 
@@ -28,7 +28,7 @@ def test_packed_sequences_of_which_some_are_empty(window, causal):
     starts = [np.array(s, dtype=np.int32) for s in ([0, 4, 4, 9, 12, 12], [0, 6, 9, 9, 11, 14])]
     cu_seqlens = tuple(map(torch.from_numpy, starts))
     found = visible(12, 14, device=CPU, causal=causal, window=window, cu_seqlens=cu_seqlens)
-    expected = visibility.visible_packed(*starts, causal=causal, window=window or 0)
+    expected = visibility.packed_visibility_mask(*starts, causal=causal, window=window or 0)
     assert np.array_equal(found[0, 0], expected)
 
 
@@ -37,7 +37,7 @@ def test_lengths_and_a_mask_hide_more():
     lengths = torch.tensor([0, 6, 2], dtype=torch.int32)
     found = visible(5, 6, device=CPU, causal=True, lengths=lengths, mask=mask)
     assert found.shape == (3, 3, 5, 6) and not found[0].any()
-    causal = torch.from_numpy(visibility.visible(5, 6, causal=True))
+    causal = torch.from_numpy(visibility.visibility_mask(5, 6, causal=True))
     assert torch.equal(found[1], mask[0] & causal)
     assert torch.equal(found[2], mask[0] & causal & (torch.arange(6) < 2))
 
@@ -52,7 +52,7 @@ def test_eager_with_everything_at_once():
     }
     seen = visible(9, 11, device=CPU, causal=True, **extras).numpy()
     expected = reference.attention(
-        *(t.numpy() for t in (q, k, v)), causal=True, scale=0.3, seen=seen
+        *(t.numpy() for t in (q, k, v)), causal=True, scale=0.3, visible=seen
     )
     out, lse = eager.attention(q, k, v, causal=True, scale=0.3, lse=True, **extras)
     assert np.allclose(out, expected.out, atol=1e-5) and np.isneginf(expected.lse).any()

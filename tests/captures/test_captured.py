@@ -11,7 +11,7 @@ from assay.captures import captured
 from assay.captures.making import make
 from assay.captures.tensor import tensor_of
 from assay.errors import BadInput
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_arrays_are_the_captured_ones(store, dtype):
 
 
 def masks(batch, queries, keys):
-    causal = visible(queries, keys, causal=True)
+    causal = visibility_mask(queries, keys, causal=True)
     lengths = np.array([keys, keys - 3])
     right = np.arange(keys) < lengths[:, None, None, None]
     apart = np.arange(keys) - np.arange(queries)[:, None]
@@ -62,13 +62,13 @@ def test_a_mask_becomes_the_plainest_that_means_the_same(store, name, additive):
     workload = make(only(store))
     assert workload.spec.causal == causal and workload.spec.masked == masked
     assert (lengths is None) == (workload.lengths is None)
-    assert np.array_equal(np.broadcast_to(workload.seen, shown.shape), shown)
+    assert np.array_equal(np.broadcast_to(workload.visible, shown.shape), shown)
 
 
 def test_torchs_causal_of_unequal_lengths_is_aligned_top_left(store):
     add(store, inputs(queries=4, keys=9), causal=True, alignment="top-left")
     workload = make(only(store))
-    assert np.array_equal(workload.seen[0, 0], np.tri(4, 9, dtype=bool))
+    assert np.array_equal(workload.visible[0, 0], np.tri(4, 9, dtype=bool))
     assert workload.spec.masked
 
 
@@ -147,7 +147,7 @@ def test_a_file_and_an_empty_store_are_refused(store, tmp_path):
 
 
 def test_what_the_model_computed_comes_along(store):
-    seen = visible(9, 9, causal=True)[None, None]
+    seen = visibility_mask(9, 9, causal=True)[None, None]
     tensors = with_output(inputs(), seen=seen, scale=0.25)
     add(store, tensors, implementation="sdpa", versions={"torch": "1"}, scale=0.25)
     workload = make(only(store))
@@ -160,13 +160,13 @@ def test_what_the_model_computed_comes_along(store):
 
 def test_kv_heads_that_were_repeated_first_make_another_call(store):
     """transformers repeats them where it passes a mask; torch may then choose another kernel."""
-    seen = visible(9, 9, causal=True)[None, None]
+    seen = visibility_mask(9, 9, causal=True)[None, None]
     tensors = with_output(inputs(), seen=seen, scale=0.25)
     add(store, tensors, implementation="sdpa", kv_repeated=True)
     assert make(only(store)).captured.implementation == "sdpa on repeated kv heads"
 
 
 def test_output_under_dropout_is_not_to_be_repeated(store):
-    seen = visible(9, 9, causal=True)[None, None]
+    seen = visibility_mask(9, 9, causal=True)[None, None]
     add(store, with_output(inputs(), seen=seen, scale=0.25), dropout=0.1)
     assert make(only(store)).captured is None

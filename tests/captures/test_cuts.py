@@ -32,7 +32,7 @@ def output(tensors, *, causal, alignment="bottom-right"):
         seen = np.broadcast_to(seen & tensors["mask"], (*q.shape[:3], k.shape[2]))
     else:
         seen = np.broadcast_to(seen, (*q.shape[:3], k.shape[2]))
-    return reference.attention(q, k, v, causal=False, scale=SCALE, seen=seen).out
+    return reference.attention(q, k, v, causal=False, scale=SCALE, visible=seen).out
 
 
 def check(tensors, options, *, causal, alignment="bottom-right"):

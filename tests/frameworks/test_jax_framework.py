@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from assay import plugins
 from assay.subjects.sequence import framework_named
-from assay.workloads.rounding import rounded
+from assay.workloads.values import rounded
 
 FRAMEWORK = framework_named("jax")
 

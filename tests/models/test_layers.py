@@ -19,8 +19,8 @@ from assay.records.schema import Measurement
 from assay.subjects import layer_inputs, layer_reference, layer_work
 from assay.subjects.layer import bind, load, place
 from assay.subjects.outcome import Unsupported
-from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.values import rounded
 
 LENGTH = 19
 SPEC = WorkloadSpec(

@@ -27,8 +27,8 @@ OPTIONS = (
 
 
 def counted(workload) -> int:
-    seen = workload.seen
-    return int(seen.sum()) * (workload.spec.batch // seen.shape[0])
+    visible = workload.visible
+    return int(visible.sum()) * (workload.spec.batch // visible.shape[0])
 
 
 @pytest.mark.parametrize("lengths", [(17, 33), (33, 17), (1, 9), (9, 1), (20, 20)])
@@ -44,8 +44,8 @@ def test_pairs_are_those_of_the_visibility_matrix(lengths, causal, option):
 def test_a_long_causal_workload_is_counted_without_its_matrix():
     """The boolean matrix would be 64 GiB; the spec stands in for arrays that are not needed."""
     spec = replace(SPEC, query_length=2**18, key_length=2**18)
-    seen = work.seen_per_query(spec.query_length, spec.key_length, causal=True)
-    assert int(seen.sum()) == 2**18 * (2**18 + 1) // 2
+    visible = work.keys_per_query(spec.query_length, spec.key_length, causal=True)
+    assert int(visible.sum()) == 2**18 * (2**18 + 1) // 2
 
 
 def test_values_by_hand():

@@ -7,9 +7,9 @@ import pytest
 
 from assay.captures.making import make
 from assay.errors import BadInput
-from assay.workloads import blocks
-from assay.workloads.rounding import rounded
+from assay.workloads import values
 from assay.workloads.spec import WorkloadSpec, parse
+from assay.workloads.values import rounded
 
 SPEC = WorkloadSpec(
     batch=1, heads=8, kv_heads=2, query_length=5, key_length=7, head_dim=4, dtype="float32",
@@ -51,8 +51,6 @@ def test_the_bits_do_not_change():
 
 @pytest.mark.parametrize("field, value", [("seed", 1), ("dtype", "float16"), ("head_dim", 8)])
 def test_the_content_hash_follows_the_content(field, value):
-    from dataclasses import replace
-
     assert make(replace(SPEC, **{field: value})).identity.content != make(SPEC).identity.content
 
 
@@ -76,8 +74,8 @@ def test_rounding_to_float16_is_numpys():
 
 
 def test_large_arrays_are_the_same_on_any_number_of_cores(monkeypatch):
-    monkeypatch.setattr(blocks, "WHOLE", 1000)
-    monkeypatch.setattr(blocks, "BLOCK", 300)
+    monkeypatch.setattr(values, "WHOLE", 1000)
+    monkeypatch.setattr(values, "BLOCK", 300)
     spec = replace(SPEC, key_length=701, dtype="bfloat16")
     made = {}
     for cores in (1, 7):

@@ -118,7 +118,7 @@ def _blind(failures: Sequence[Failure]) -> str | None:
         with np.errstate(invalid="ignore"):
             equal = failure.actual == failure.right  # also where both are -inf
             wrong = ~(equal | (np.abs(failure.actual - failure.right) <= failure.allowed))
-        blind = ~failure.workload.seen.any(axis=-1, keepdims=True)
+        blind = ~failure.workload.visible.any(axis=-1, keepdims=True)
         if not blind.any() or (wrong & ~blind).any():
             return None
     wanted = "-inf" if failures[0].tensor == "lse" else "zeros"
@@ -228,7 +228,7 @@ def _lse(failures: Sequence[Failure]) -> str | None:
 
 def _highest(workload: Workload) -> np.ndarray:
     scores, _ = scores_of(workload)
-    highest = np.where(workload.seen, scores, -np.inf).max(axis=-1, keepdims=True)
+    highest = np.where(workload.visible, scores, -np.inf).max(axis=-1, keepdims=True)
     return np.where(np.isneginf(highest), 0.0, highest)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.correctness.diagnosis.suspects import attend
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 from assay.workloads.workload import Workload
 
 
@@ -69,12 +69,12 @@ def _parts(w: Workload) -> _Parts:
         q=q,
         keys=keys,
         scores=scores,
-        probabilities=np.exp(np.where(w.seen, scores, -np.inf) - lse),
+        probabilities=np.exp(np.where(w.visible, scores, -np.inf) - lse),
         lse=lse,
         grad=grad,
         grad_p=grad @ values.swapaxes(-1, -2),
         delta=(grad * right.out).sum(axis=-1, keepdims=True),
-        causal=visible(w.spec.query_length, w.spec.key_length, causal=True),
+        causal=visibility_mask(w.spec.query_length, w.spec.key_length, causal=True),
         scale=w.spec.scale,
         group=group,
     )

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 from assay.workloads.workload import Workload
 
 TILES = (16, 32, 64, 128)
@@ -45,7 +45,7 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
                 f"a tile of keys past the diagonal is not masked ({tile_m} queries x {tile_n} keys)"
             )
             found[cause] = (ahead <= offset) | past
-    return {cause: seen[None, None] for cause, seen in found.items()}
+    return {cause: visible[None, None] for cause, visible in found.items()}
 
 
 def options_misread(w: Workload) -> dict[str, np.ndarray]:
@@ -55,24 +55,24 @@ def options_misread(w: Workload) -> dict[str, np.ndarray]:
         return {}
     shape, limits = (spec.query_length, spec.key_length), {"causal": spec.causal}
     names = ", ".join(sorted(spec.extras))
-    found = {f"{names} is ignored": visible(*shape, **limits)[None, None]}
+    found = {f"{names} is ignored": visibility_mask(*shape, **limits)[None, None]}
     for name, plainer in _each_left_out(w).items():
-        found[f"{name} is ignored"] = plainer.seen
+        found[f"{name} is ignored"] = plainer.visible
     rows, columns = np.arange(shape[0])[:, None], np.arange(shape[1])
     if spec.window and not spec.packed:
-        rest = replace(w, spec=replace(spec, window=0)).seen
+        rest = replace(w, spec=replace(spec, window=0)).visible
         found["the window is aligned top-left: its positions ignore that the lengths differ"] = (
             rest & (np.abs(columns - rows) < spec.window)
         )
         for off in (1, -1):
-            other = visible(*shape, causal=spec.causal, window=max(1, spec.window + off))
+            other = visibility_mask(*shape, causal=spec.causal, window=max(1, spec.window + off))
             found["the window is off by one" + (" (too wide)" if off > 0 else "")] = rest & other
     if w.mask is not None:
         found["the mask is inverted: True is taken to hide"] = (
-            visible(*shape, **limits)[None, None] & ~w.mask
+            visibility_mask(*shape, **limits)[None, None] & ~w.mask
         )
     if w.lengths is not None:
-        found["the length of the longest batch row is used for all rows"] = visible(
+        found["the length of the longest batch row is used for all rows"] = visibility_mask(
             *shape, **limits
         )[None, None] & (columns < w.lengths.max())
     if w.lengths is not None and spec.causal:

@@ -36,7 +36,7 @@ def suspects(workload: Workload) -> Iterator[Suspect]:
     yield from _of_rows(workload)
 
 
-def attend(w: Workload, *, seen: np.ndarray | None = None, scale: float | None = None) -> Result:
+def attend(w: Workload, *, visible: np.ndarray | None = None, scale: float | None = None) -> Result:
     """The reference on a workload, with something about it changed; gradients where it has a dO."""
     return reference.attention(
         w.q,
@@ -45,35 +45,35 @@ def attend(w: Workload, *, seen: np.ndarray | None = None, scale: float | None =
         causal=False,
         scale=w.spec.scale if scale is None else scale,
         grad_out=w.grad_out if w.grad_out.size else None,
-        seen=w.seen if seen is None else seen,
+        visible=w.visible if visible is None else visible,
     )
 
 
 def _of_masks(w: Workload) -> Iterator[Suspect]:
     if w.spec.causal and not w.spec.packed:
-        for cause, seen in masks.misplaced(w.spec).items():
-            both = seen if not w.spec.extras else seen & _without_causal(w)
-            yield Suspect(cause=cause, result=partial(attend, w, seen=both))
+        for cause, visible in masks.misplaced(w.spec).items():
+            both = visible if not w.spec.extras else visible & _without_causal(w)
+            yield Suspect(cause=cause, result=partial(attend, w, visible=both))
         for value, way in product((1e4, 1e6), ("added", "filled")):
             cause = (
                 f"hidden scores are {'lowered by' if way == 'added' else 'filled with'} a finite "
                 f"number ({'' if way == 'added' else '-'}{value:g}), which other scores outweigh"
             )
             yield Suspect(cause=cause, result=partial(_finite, w, value=value, way=way))
-    for cause, seen in masks.options_misread(w).items():
-        yield Suspect(cause=cause, result=partial(attend, w, seen=seen))
+    for cause, visible in masks.options_misread(w).items():
+        yield Suspect(cause=cause, result=partial(attend, w, visible=visible))
 
 
 def _without_causal(w: Workload) -> np.ndarray:
     """What the other masks of a workload let through."""
-    return replace(w, spec=replace(w.spec, causal=False)).seen
+    return replace(w, spec=replace(w.spec, causal=False)).visible
 
 
 def _finite(w: Workload, *, value: float, way: str) -> Result:
     """Attention whose mask is not infinite."""
     scores, values = scores_of(w)
     low = scores - value if way == "added" else np.full_like(scores, -value)
-    scores = np.where(w.seen, scores, low)
+    scores = np.where(w.visible, scores, low)
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return _divided(weights, values, weights.sum(axis=-1, keepdims=True))
 
@@ -132,9 +132,9 @@ def _of_tiles(w: Workload) -> Iterator[Suspect]:
     for tile in TILES:
         left = keys % tile
         if keys > tile and left:
-            seen = w.seen & (np.arange(keys) < keys - left)
+            visible = w.visible & (np.arange(keys) < keys - left)
             cause = f"the last, partial tile of keys (of {tile}) is dropped"
-            yield Suspect(cause=cause, result=partial(attend, w, seen=seen))
+            yield Suspect(cause=cause, result=partial(attend, w, visible=visible))
         if left:
             cause = (
                 f"the padding of the last tile of keys (to {tile}) is not masked: its zeros count"
@@ -147,10 +147,10 @@ def _of_tiles(w: Workload) -> Iterator[Suspect]:
     if keys > 1:
         last, first = np.arange(keys) < keys - 1, np.arange(keys) > 0
         yield Suspect(
-            cause="the last key is left out", result=partial(attend, w, seen=w.seen & last)
+            cause="the last key is left out", result=partial(attend, w, visible=w.visible & last)
         )
         yield Suspect(
-            cause="the first key is left out", result=partial(attend, w, seen=w.seen & first)
+            cause="the first key is left out", result=partial(attend, w, visible=w.visible & first)
         )
 
 
@@ -177,7 +177,7 @@ def scores_of(w: Workload) -> tuple[np.ndarray, np.ndarray]:
 def _probabilities(w: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Weights before the normaliser, and the values, for each query head."""
     scores, values = scores_of(w)
-    scores = np.where(w.seen, scores, -np.inf)
+    scores = np.where(w.visible, scores, -np.inf)
     highest = scores.max(axis=-1, keepdims=True)
     return np.exp(scores - np.where(np.isneginf(highest), 0.0, highest)), values
 
@@ -196,7 +196,7 @@ def _weighted(w: Workload, *, weight: np.ndarray) -> Result:
 def _zeros_count(w: Workload, *, count: int) -> Result:
     """Keys of zeros after the last: each has score 0, weight exp(-max), and adds no value."""
     scores, values = scores_of(w)
-    scores = np.where(w.seen, scores, -np.inf)
+    scores = np.where(w.visible, scores, -np.inf)
     highest = np.maximum(scores.max(axis=-1, keepdims=True), 0.0)
     weights = np.exp(scores - highest)
     total = weights.sum(axis=-1, keepdims=True) + count * np.exp(-highest)

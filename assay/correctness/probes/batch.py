@@ -10,8 +10,8 @@ from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
-from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.values import rounded
 from assay.workloads.workload import Workload
 
 

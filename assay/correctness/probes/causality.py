@@ -10,8 +10,8 @@ from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.expected import Expected, expected
 from assay.subjects.sequence import SequenceSubject
-from assay.workloads.rounding import rounded
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.values import rounded
 from assay.workloads.workload import Workload
 
 # So large that a future key would win the softmax if it were let in, or only pushed down by 1e4;

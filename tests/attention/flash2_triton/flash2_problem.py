@@ -11,7 +11,7 @@ from assay.attention import baseline, reference
 from assay.attention.budget import TENSORS, allowances, ulp
 from assay.attention.sequence import flash2_triton
 from assay.workloads import visibility
-from assay.workloads.rounding import rounded
+from assay.workloads.values import rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,18 +48,18 @@ class Problem:
             for name, shape in shapes.items()
         }
 
-    def seen(self) -> np.ndarray:
+    def visible(self) -> np.ndarray:
         """[B, 1, M, N] of bool."""
         masks = {"causal": self.causal, "window": self.window or 0}
         if self.starts is not None:
             queries, keys = map(np.array, self.starts)
-            seen = visibility.visible_packed(queries, keys, **masks)
+            visible = visibility.packed_visibility_mask(queries, keys, **masks)
         else:
-            seen = visibility.visible(self.queries, self.keys, **masks)
-        seen = np.broadcast_to(seen, (self.batch, 1, self.queries, self.keys))
+            visible = visibility.visibility_mask(self.queries, self.keys, **masks)
+        visible = np.broadcast_to(visible, (self.batch, 1, self.queries, self.keys))
         if self.lengths is not None:
-            seen = seen & (np.arange(self.keys) < np.array(self.lengths)[:, None, None, None])
-        return seen
+            visible = visible & (np.arange(self.keys) < np.array(self.lengths)[:, None, None, None])
+        return visible
 
     def extras(self) -> dict[str, Any]:
         """The keyword arguments that say the masks."""
@@ -94,8 +94,8 @@ class Problem:
 
     def assert_right(self) -> dict[str, torch.Tensor]:
         """All results within their allowances; they are handed back for more."""
-        arrays, seen = self.arrays(), self.seen()
-        setting = {"causal": self.causal, "scale": self.scale, "seen": seen}
+        arrays, visible = self.arrays(), self.visible()
+        setting = {"causal": self.causal, "scale": self.scale, "visible": visible}
         expected = reference.attention(**arrays, **setting)
         plain = baseline.attention(**arrays, **setting, dtype=self.dtype)
         allowed = allowances(expected, plain, **arrays, **setting, dtype=self.dtype)

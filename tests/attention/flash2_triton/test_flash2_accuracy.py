@@ -208,7 +208,7 @@ def test_through_the_normaliser():
             out, lse = flash2_triton.attention(q, k, v, causal=True, scale=0.3, lse=True)
         else:
             scores = 0.3 * (q @ k.expand(-1, 2, -1, -1).mT)
-            scores = scores.masked_fill(~torch.from_numpy(problem.seen().copy()), float("-inf"))
+            scores = scores.masked_fill(~torch.from_numpy(problem.visible().copy()), float("-inf"))
             lse, out = scores[:, :, 7:].logsumexp(-1), scores[:, :, 7:].softmax(-1)
             out = out @ v.expand(-1, 2, -1, -1)
         seeing = (out[:, :, -33:] * given["grad_out"][:, :, 7:].to(dtype)).sum()
