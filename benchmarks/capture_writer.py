@@ -18,11 +18,11 @@ from statistics import median
 
 import numpy as np
 
-from assay.captures.files import tensor_files
+from assay.captures import tensor_files
 from assay.captures.manifest import TensorEntry
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Loaded, Taken
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
 from assay.laws import pairs
@@ -116,11 +116,11 @@ def _raw_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> 
 def _writer_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
     shapes = {n: TensorEntry(dtype=t.dtype, shape=t.shape) for n, t in tensors.items()}
     store = Store.create(folder / "store")
-    with Recording(store, options=Options(sync=sync, wait_s=60.0)) as recording:
+    with Recording(store, options=CaptureOptions(sync=sync, wait_s=60.0)) as recording:
         begun = time.perf_counter()
         for step in range(count):
             recording.put(
-                Taken(
+                CapturedCall(
                     key=recording.key(step=step, layer=0, site="model.layers.0.self_attn"),
                     phase="train",
                     framework="numpy",
@@ -129,7 +129,7 @@ def _writer_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) 
                     scalars={"causal": True},
                     shapes=shapes,
                     nbytes=sum(tensor.nbytes for tensor in tensors.values()),
-                    load=lambda: Loaded(tensors=tensors),
+                    load=lambda: LoadedTensors(tensors=tensors),
                 )
             )
         recording.flush()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from assay import host
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject, bind
 from assay.workloads.spec import WorkloadSpec, parse

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from assay.attention import reference
-from assay.captures.files import tensor_files
+from assay.captures import tensor_files
 from assay.captures.manifest import CaptureRecord, CaptureRun, Key, TensorEntry
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of

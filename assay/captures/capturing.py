@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 def capturing(
     model: Any,
     to: str | Path = "captures",
-    options: Options | None = None,
+    options: CaptureOptions | None = None,
     *,
     run: str | None = None,
     **choices: Any,
 ) -> "TorchCapture | Capture":
     """Capture attention calls of `model` into the store `to` while the `with` lasts.
 
-    `choices` are fields of Options (every=20, layers="::4", mode="stats", ...), on top of
+    `choices` are fields of CaptureOptions (every=20, layers="::4", mode="stats", ...), on top of
     `options`; for Flax models also what `assay.captures.jax.capturing_flax` takes.
 
         with assay.capturing(model, "captures", every=20) as capture:
@@ -34,7 +34,7 @@ def capturing(
     if _is_torch(model):
         from assay.captures.torch import TorchCapture
 
-        chosen = _chosen(options or Options(), choices)
+        chosen = _chosen(options or CaptureOptions(), choices)
         return TorchCapture(model, Store.create(Path(to)), chosen, run=run)
     if _is_flax(model):
         from assay.captures.jax import capturing_flax
@@ -46,8 +46,8 @@ def capturing(
     )
 
 
-def _chosen(options: Options, choices: dict[str, Any]) -> Options:
-    known = {field.name for field in fields(Options)}
+def _chosen(options: CaptureOptions, choices: dict[str, Any]) -> CaptureOptions:
+    known = {field.name for field in fields(CaptureOptions)}
     unknown = set(choices) - known
     if unknown:
         raise BadInput(

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from assay.captures.manifest import Scalar
-from assay.captures.recording.selection import Options
-from assay.captures.recording.tally import Report
+from assay.captures.recording.counts import RecordingReport
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.torch import TorchCapture
 from assay.errors import BadInput
@@ -21,12 +21,12 @@ def capture_text(
     model: Any,
     token_ids: Sequence[int],
     store: Store,
-    options: Options,
+    options: CaptureOptions,
     *,
     decode: int = 0,
     about: Mapping[str, Scalar] | None = None,
     run: str | None = None,
-) -> Report:
+) -> RecordingReport:
     """Capture one reading of `token_ids` and `decode` tokens that the model adds, the likeliest
     each time. `model` is one of transformers, in evaluation mode; `about` is told in the manifest.
     """

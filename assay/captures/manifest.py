@@ -124,7 +124,7 @@ class CaptureRun(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field
     schema: int = SCHEMA
 
 
-class Drops(msgspec.Struct, frozen=True, kw_only=True, tag="drops", tag_field="kind"):
+class DroppedCalls(msgspec.Struct, frozen=True, kw_only=True, tag="drops", tag_field="kind"):
     """Calls that were wanted and are not in the store, so far, by reason."""
 
     run: str
@@ -133,7 +133,7 @@ class Drops(msgspec.Struct, frozen=True, kw_only=True, tag="drops", tag_field="k
     schema: int = SCHEMA
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
+class RunEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
     """A run that was closed. One without this line was killed."""
 
     run: str
@@ -145,9 +145,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"
     schema: int = SCHEMA
 
 
-Line = CaptureRun | CaptureRecord | Drops | End
+ManifestLine = CaptureRun | CaptureRecord | DroppedCalls | RunEnd
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Line)
+_decoder = msgspec.json.Decoder(ManifestLine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,12 +156,12 @@ class Manifest:
 
     runs: list[CaptureRun]
     records: list[CaptureRecord]
-    drops: list[Drops]  # the last of each run and rank
-    ends: list[End]
+    drops: list[DroppedCalls]  # the last of each run and rank
+    ends: list[RunEnd]
     torn_bytes: int
 
 
-def append(path: Path, lines: Sequence[Line], *, sync: bool = True) -> None:
+def append(path: Path, lines: Sequence[ManifestLine], *, sync: bool = True) -> None:
     """Add lines, durably unless `sync` is off; several processes may at once."""
     content = _encoder.encode_lines(list(lines))
     with explained(path):
@@ -202,8 +202,8 @@ def read(path: Path) -> Manifest:
     return _sorted(lines, torn)
 
 
-def _sorted(lines: list[Line], torn: int) -> Manifest:
-    losses = {(line.run, line.rank): line for line in lines if isinstance(line, Drops)}
+def _sorted(lines: list[ManifestLine], torn: int) -> Manifest:
+    losses = {(line.run, line.rank): line for line in lines if isinstance(line, DroppedCalls)}
     records: dict[Key, CaptureRecord] = {}
     for line in lines:
         if isinstance(line, CaptureRecord):
@@ -212,12 +212,12 @@ def _sorted(lines: list[Line], torn: int) -> Manifest:
         runs=[line for line in lines if isinstance(line, CaptureRun)],
         records=[records[key] for key in sorted(records)],
         drops=list(losses.values()),
-        ends=[line for line in lines if isinstance(line, End)],
+        ends=[line for line in lines if isinstance(line, RunEnd)],
         torn_bytes=torn,
     )
 
 
-def _decoded(text: bytes, path: Path, number: int) -> Line | None:
+def _decoded(text: bytes, path: Path, number: int) -> ManifestLine | None:
     """A line, or None for the part of one that a killed writer left."""
     try:
         line = _decoder.decode(text)

@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from assay.captures import manifest
-from assay.captures.files import tensor_files
-from assay.captures.manifest import CaptureRecord, Line, Manifest, TensorEntry
-from assay.captures.recording.deltas import AXES, Memory, Remembered, joined
+from assay.captures import manifest, tensor_files
+from assay.captures.deltas import AXES, Memory, Remembered, joined
+from assay.captures.manifest import CaptureRecord, Manifest, ManifestLine, TensorEntry
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
 from assay.records.durable import explained, make_folder, sync_folder
@@ -73,7 +72,7 @@ class Store:
         """What the store lists now."""
         return manifest.read(self.path / MANIFEST)
 
-    def append(self, lines: Sequence[Line], *, sync: bool = True) -> None:
+    def append(self, lines: Sequence[ManifestLine], *, sync: bool = True) -> None:
         """List what is durable; without `sync`, what a kill leaves but a power cut may not."""
         manifest.append(self.path / MANIFEST, lines, sync=sync)
 

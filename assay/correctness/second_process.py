@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from assay import host
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import bind

@@ -14,7 +14,7 @@ from functools import partial
 from types import ModuleType
 
 from assay.attention.contract import Implementation
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.cases import Plan, in_order, size
 from assay.correctness.diagnosis.explain import likely_cause

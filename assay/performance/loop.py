@@ -16,7 +16,7 @@ import msgspec
 
 from assay import plugins
 from assay.attention import contract
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.errors import BadInput
 from assay.host import Host, inspect
 from assay.performance import rounds

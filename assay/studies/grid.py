@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import plugins
-from assay.captures import captured
+from assay.captures.inputs import PREFIX, captured_specs, store_path
 from assay.errors import BadInput
 from assay.studies.cell import Cell
 from assay.studies.study import Study
@@ -46,12 +46,12 @@ def workloads(study: Study) -> list[WorkloadSpec]:
 
 def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpec]:
     """The workloads that an entry of WORKLOADS stands for."""
-    if not entry.startswith(captured.PREFIX):
+    if not entry.startswith(PREFIX):
         return [parse(entry, defaults=defaults)]
-    store = captured.store_path(entry)
+    store = store_path(entry)
     if study.capture_model and store == Path(study.capture_to) and not store.exists():
         return []  # the stage capture makes them, and what follows it is planned anew then
-    return captured.specs(entry, seed=study.seed)
+    return captured_specs(entry, seed=study.seed)
 
 
 def cells(study: Study, stage: str) -> list[Cell]:

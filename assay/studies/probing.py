@@ -9,7 +9,7 @@ import msgspec
 
 from assay import host, plugins
 from assay.attention import contract
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import second_process, suite
 from assay.errors import BadInput
 from assay.host import Host

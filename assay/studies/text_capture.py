@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from assay import host
-from assay.captures.manifest import CaptureRun, End
-from assay.captures.recording.selection import Options
-from assay.captures.recording.tally import Report
+from assay.captures.manifest import CaptureRun, RunEnd
+from assay.captures.recording.counts import RecordingReport
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput
 from assay.models.pretrained import language_models, sample_text
@@ -29,10 +29,10 @@ class TextCapture:
     dtype: str = "float32"
     device: str = "cpu"
     attention: str = "sdpa"
-    options: Options = field(default_factory=Options)
+    options: CaptureOptions = field(default_factory=CaptureOptions)
 
 
-def carry_out(asked: TextCapture, *, run: str | None = None) -> Report:
+def carry_out(asked: TextCapture, *, run: str | None = None) -> RecordingReport:
     """Open the model, and capture one reading of the text."""
     require(("torch", "transformers"), purpose=f"to capture from {asked.model}")
     from assay.captures.language_model import capture_text
@@ -53,7 +53,7 @@ def carry_out(asked: TextCapture, *, run: str | None = None) -> Report:
     return capture_text(opened.model, ids, store, options, decode=decode, about=about, run=run)
 
 
-def carry_out_once(asked: TextCapture) -> Report:
+def carry_out_once(asked: TextCapture) -> RecordingReport:
     """The same, unless the store has this very capture already; one with another is refused."""
     name = run_name(asked)
     if (asked.to / MANIFEST).exists():
@@ -84,8 +84,8 @@ def _refuse_others(run: CaptureRun, wanted: str, store: Path) -> None:
         )
 
 
-def _report(end: End) -> Report:
-    return Report(
+def _report(end: RunEnd) -> RecordingReport:
+    return RecordingReport(
         run=end.run,
         rank=end.rank,
         records=end.records,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from assay.captures.manifest import CaptureRecord
-    from assay.captures.recording.tally import Report
+    from assay.captures.recording.counts import RecordingReport
 
 EXAMPLE = "Example: assay capture run --hf smollm2 --tokens 512 --decode 8 --to captures/smollm2"
 
@@ -54,7 +54,7 @@ def run(
     ] = "float32",
 ) -> None:
     """Run a language model on a text, and capture the inputs of its attention."""
-    from assay.captures.recording.selection import Options
+    from assay.captures.recording.options import CaptureOptions
     from assay.captures.store import Store
     from assay.studies.text_capture import TextCapture, carry_out
 
@@ -67,7 +67,7 @@ def run(
         dtype=dtype,
         device=_device(device),
         attention=attention,
-        options=Options(layers=layers, every=every, mode=mode),
+        options=CaptureOptions(layers=layers, every=every, mode=mode),
     )
     print(
         f"capturing {hf} in {dtype} on {asked.device}: {tokens} tokens of "
@@ -85,7 +85,7 @@ def _device(name: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _tell(to: Path, report: "Report", records: "Sequence[CaptureRecord]") -> None:
+def _tell(to: Path, report: "RecordingReport", records: "Sequence[CaptureRecord]") -> None:
     """What was captured, what was lost, and what to do with it."""
     from collections import Counter
 

@@ -8,8 +8,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from assay.captures.files.exchange import Arrival
-    from assay.captures.files.foreign import Said
+    from assay.captures.exchange import ImportedCall
+    from assay.captures.foreign import ForeignSettings
     from assay.errors import BadInput
 
 EXPORT = "Example: assay capture export captures/smollm2 layer=3 --to exchange"
@@ -25,7 +25,7 @@ def export(
     to: Annotated[Path, typer.Option("--to", help="The folder for the files.")] = Path("exchange"),
 ) -> None:
     """Write records as attention_inputs_<time>_<key>.npz, each complete in itself."""
-    from assay.captures.files import exchange
+    from assay.captures import exchange
     from assay.captures.store import Store
     from assay.errors import BadInput
 
@@ -66,18 +66,20 @@ def import_(
     """Take files into a store: what `export` wrote, or with --foreign plain q, k and v."""
     import sys
 
-    from assay.captures.files import exchange
-    from assay.captures.files.foreign import Said
+    from assay.captures import exchange
+    from assay.captures.foreign import ForeignSettings
     from assay.captures.store import Store
     from assay.errors import BAD_INPUT
 
-    said = Said(order=order, dtype=dtype, scale=scale, causal=causal, alignment=alignment)
+    settings = ForeignSettings(
+        order=order, dtype=dtype, scale=scale, causal=causal, alignment=alignment
+    )
     store = Store.create(to)
-    arrivals = _foreign(files, said) if foreign else _ours(files)
-    found = exchange.take_in(store, arrivals)
-    for path, name in found.taken.items():
+    arrivals = _foreign(files, settings) if foreign else _ours(files)
+    found = exchange.import_calls(store, arrivals)
+    for path, name in found.added.items():
         print(f"took {path}: {name}")
-    for path, name in found.known.items():
+    for path, name in found.present.items():
         print(f"had {path}: {name}")
     for path, why in found.refused.items():
         print(f"assay: refused {path}: {why}", file=sys.stderr)
@@ -85,26 +87,28 @@ def import_(
         raise typer.Exit(BAD_INPUT)
 
 
-def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, Arrival | BadInput]]":
-    from assay.captures.files import exchange
+def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, ImportedCall | BadInput]]":
+    from assay.captures import exchange
     from assay.errors import BadInput
 
     for path in files:
         try:
-            yield path, exchange.arrival(path)
+            yield path, exchange.read_exported(path)
         except BadInput as error:
             yield path, error
 
 
-def _foreign(files: "Sequence[Path]", said: "Said") -> "Iterator[tuple[Path, Arrival | BadInput]]":
-    from assay.captures.files import foreign
+def _foreign(
+    files: "Sequence[Path]", settings: "ForeignSettings"
+) -> "Iterator[tuple[Path, ImportedCall | BadInput]]":
+    from assay.captures import foreign
     from assay.captures.store import new_run_name
     from assay.errors import BadInput
 
     run = new_run_name()
     for step, path in enumerate(files):
         try:
-            arrival, ignored = foreign.arrival(path, run=run, step=step, said=said)
+            arrival, ignored = foreign.read_foreign(path, run=run, step=step, settings=settings)
         except BadInput as error:
             yield path, error
             continue

@@ -36,12 +36,12 @@ def replay(
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
-    from assay.captures import captured
+    from assay.captures.inputs import workload_entry
     from assay.verbs._adhoc import run_adhoc
 
     settings = flags.as_settings(
         impl=impl,
-        workload=captured.entry(path, records),
+        workload=workload_entry(path, records),
         probe=probe,
         device=device,
         seed=seed,

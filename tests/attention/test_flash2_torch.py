@@ -13,7 +13,7 @@ from assay.attention import baseline, reference
 from assay.attention.budget import allowances
 from assay.attention.sequence import flash2_torch
 from assay.attention.sequence.flash2_torch import FlashAttention2, attention, tiles
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.visibility import visibility_mask
 

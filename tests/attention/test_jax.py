@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from assay import host
 from assay.attention import contract
 from assay.attention.sequence import jax_cudnn, jax_pallas
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.devices import Device
 from assay.subjects.sequence import SequenceSubject, bind_loaded

@@ -7,7 +7,7 @@ import pytest
 
 from assay.attention import baseline, reference
 from assay.attention.budget import allowances, ulp
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.workloads.spec import WorkloadSpec
 
 

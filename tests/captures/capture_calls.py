@@ -11,10 +11,10 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
-from taken_calls import taken
+from numpy_calls import taken
 
-from assay.captures.recording.selection import Options
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import tensor_of
 
@@ -37,7 +37,7 @@ def tensors_of(run: str, step: int, values: int):
 
 def main(path: Path, run: str, number: int, values: int) -> None:
     store = Store.create(path)
-    options = Options(wait_s=30.0, queue_bytes=8 << 20)
+    options = CaptureOptions(wait_s=30.0, queue_bytes=8 << 20)
     with Recording(store, run=run, options=options) as recording:
         print("ready", flush=True)
         sys.stdin.read()

@@ -10,10 +10,10 @@ import os
 import sys
 from pathlib import Path
 
-from taken_calls import call, equal, taken
+from numpy_calls import call, equal, taken
 
-from assay.captures.recording.selection import Options
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
 
@@ -21,7 +21,7 @@ TENSORS = call(values=8000)  # 96 kB a record
 
 
 def captured(store: Store, run: str, count: int) -> dict:
-    with Recording(store, run=run, options=Options(wait_s=30)) as recording:
+    with Recording(store, run=run, options=CaptureOptions(wait_s=30)) as recording:
         for step in range(count):
             recording.put(taken(recording, TENSORS, step=step, phase="train"))
     report = recording.report()

@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import numpy as np
-from taken_calls import call, taken
+from numpy_calls import call, taken
 
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
 from assay.host import CHECKOUT

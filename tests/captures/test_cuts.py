@@ -5,7 +5,7 @@ import pytest
 
 from assay.attention import reference
 from assay.captures.recording.cuts import cut
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 
 SCALE = 0.25
 
@@ -49,7 +49,7 @@ def check(tensors, options, *, causal, alignment="bottom-right"):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads", ["1", "0,2", "1:", [2, 0]])
 def test_kv_heads_take_the_queries_that_read_them_along(heads, causal):
-    found = check(call(), Options(heads=heads), causal=causal)
+    found = check(call(), CaptureOptions(heads=heads), causal=causal)
     assert found.tensors["q"].shape[1] == 2 * found.tensors["k"].shape[1] < 6
     assert "of 3" in found.cut["heads"]
 
@@ -57,7 +57,7 @@ def test_kv_heads_take_the_queries_that_read_them_along(heads, causal):
 @pytest.mark.parametrize("keys", [11, 20, 7])
 @pytest.mark.parametrize("positions", ["0:5", "3:7", "9:50"])
 def test_queries_of_a_causal_call_keep_the_keys_they_see(positions, keys):
-    found = check(call(keys=keys), Options(positions=positions), causal=True)
+    found = check(call(keys=keys), CaptureOptions(positions=positions), causal=True)
     start, end = (min(11, int(part)) for part in positions.split(":"))
     assert found.tensors["q"].shape[2] == end - start
     assert found.tensors["k"].shape[2] == end + keys - 11
@@ -65,19 +65,21 @@ def test_queries_of_a_causal_call_keep_the_keys_they_see(positions, keys):
 
 @pytest.mark.parametrize("positions", ["0:4", "3:7"])
 def test_queries_aligned_top_left(positions):
-    found = check(call(keys=20), Options(positions=positions), causal=True, alignment="top-left")
+    found = check(
+        call(keys=20), CaptureOptions(positions=positions), causal=True, alignment="top-left"
+    )
     assert found.tensors["k"].shape[2] == int(positions[-1])
 
 
 def test_top_left_with_fewer_keys_than_queries_is_left_whole_where_no_alignment_would_tell_it():
-    found = check(call(keys=5), Options(positions="3:7"), causal=True, alignment="top-left")
+    found = check(call(keys=5), CaptureOptions(positions="3:7"), causal=True, alignment="top-left")
     assert not found.cut and found.tensors["q"].shape[2] == 11
-    found = check(call(keys=5), Options(positions="0:7"), causal=True, alignment="top-left")
+    found = check(call(keys=5), CaptureOptions(positions="0:7"), causal=True, alignment="top-left")
     assert found.tensors["q"].shape[2] == 7 and found.alignment == "top-left"
 
 
 def test_queries_of_a_call_that_is_not_causal_keep_every_key():
-    found = check(call(keys=20), Options(positions="3:7"), causal=False)
+    found = check(call(keys=20), CaptureOptions(positions="3:7"), causal=False)
     assert found.tensors["k"].shape[2] == 20 and found.tensors["q"].shape[2] == 4
 
 
@@ -87,7 +89,7 @@ def test_masks_are_cut_alike_and_stay_broadcast(shape, causal):
     mask = np.random.default_rng(1).random(shape) < 0.7
     mask[..., 0] = True
     tensors = {**call(keys=20), "mask": mask}
-    found = check(tensors, Options(heads="0,2", positions="2:9", rows="1,3"), causal=causal)
+    found = check(tensors, CaptureOptions(heads="0,2", positions="2:9", rows="1,3"), causal=causal)
     kept = found.tensors["mask"].shape
     assert all((a == 1) == (b == 1) for a, b in zip(kept, shape, strict=True))
     assert set(found.cut) == {"heads", "positions", "rows"}
@@ -100,31 +102,31 @@ def test_rows_cut_every_tensor_of_the_layer_too():
         "cache.idx": np.zeros(4),
         "cache.k": np.zeros((4, 20, 3, 8)),
     }
-    found = cut({**call(), **tensors}, Options(rows="1:3"), causal=True)
+    found = cut({**call(), **tensors}, CaptureOptions(rows="1:3"), causal=True)
     assert {name: array.shape[0] for name, array in found.tensors.items()} == {
         "q": 2, "k": 2, "v": 2, "x": 2, "positions": 1, "cache.idx": 2, "cache.k": 2,
     }  # fmt: skip
-    alone = cut(tensors, Options(rows="1:3", heads="0"), causal=True)
+    alone = cut(tensors, CaptureOptions(rows="1:3", heads="0"), causal=True)
     assert alone.tensors["x"].shape[0] == 2 and set(alone.cut) == {"rows"} and not alone.why
 
 
 def test_what_does_not_fit_the_cut_is_left_out_and_says_why():
     odd = {"x": np.zeros((4, 11, 5)), "mask": np.ones((4, 5, 11, 11), bool)}
-    found = cut({**call(), **odd}, Options(heads="0"), causal=True)
+    found = cut({**call(), **odd}, CaptureOptions(heads="0"), causal=True)
     assert set(found.tensors) == {"q", "k", "v"}
     assert "layer" in found.why["x"] and "axis of 5" in found.why["mask"]
     for nothing in (
-        cut(call(queries=1), Options(positions="5:9"), causal=True),
-        cut(call(keys=7), Options(positions="0:4"), causal=True),
-        cut(call(), Options(rows="9"), causal=True),
-        cut(call(), Options(heads="9"), causal=True),
+        cut(call(queries=1), CaptureOptions(positions="5:9"), causal=True),
+        cut(call(keys=7), CaptureOptions(positions="0:4"), causal=True),
+        cut(call(), CaptureOptions(rows="9"), causal=True),
+        cut(call(), CaptureOptions(heads="9"), causal=True),
     ):
         assert not nothing.tensors and "the cut leaves nothing" in nothing.why["k"]
 
 
 def test_nothing_asked_is_nothing_done():
     tensors = call()
-    found = cut(tensors, Options(), causal=True)
+    found = cut(tensors, CaptureOptions(), causal=True)
     assert found.tensors == tensors and not found.cut and not found.why
 
 
@@ -132,7 +134,7 @@ def test_nothing_asked_is_nothing_done():
 def test_arrays_of_other_libraries(library):
     made = pytest.importorskip(library)
     tensors = call()
-    options = Options(heads="0,2", positions="2:9", rows="1:3")
+    options = CaptureOptions(heads="0,2", positions="2:9", rows="1:3")
     theirs = cut({n: made.asarray(a) for n, a in tensors.items()}, options, causal=True)
     ours = cut(tensors, options, causal=True)
     for name, array in ours.tensors.items():

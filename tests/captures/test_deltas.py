@@ -6,13 +6,13 @@ import threading
 import msgspec
 import numpy as np
 import pytest
-from taken_calls import equal, taken
+from numpy_calls import equal, taken
 
+from assay.captures.deltas import WHOLE_EVERY, changed, joined
 from assay.captures.manifest import Delta
-from assay.captures.recording.deltas import WHOLE_EVERY, changed, joined
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Loaded
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.captured_call import LoadedTensors
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
 from assay.errors import BadInput
@@ -42,7 +42,7 @@ def ring(steps, *, capacity=64):
 
 def record_all(path, calls, *, phase="decode", **options):
     store = Store.create(path)
-    with Recording(store, options=Options(**options)) as recording:
+    with Recording(store, options=CaptureOptions(**options)) as recording:
         for step, tensors in enumerate(calls):
             assert recording.put(taken(recording, tensors, step=step, phase=phase))
     assert not recording.report().dropped
@@ -100,7 +100,7 @@ def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
             def load(now=now):
                 assert free.acquire(timeout=60)
                 buffer[...] = now
-                return Loaded(tensors={"k": Tensor("float32", buffer)})
+                return LoadedTensors(tensors={"k": Tensor("float32", buffer)})
 
             given = {"load": load, "release": free.release}
             assert recording.put(taken(recording, wanted[-1], step=step, phase="decode", **given))

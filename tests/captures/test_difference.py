@@ -6,7 +6,7 @@ import captured_calls as made
 import numpy as np
 import pytest
 
-from assay.captures.files import tensor_files
+from assay.captures import tensor_files
 from assay.captures.inspect.difference import compared, differences
 from assay.captures.inspect.ulps import ulps_apart
 from assay.captures.store import Store

@@ -5,11 +5,11 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from taken_calls import equal, taken
+from numpy_calls import equal, taken
 
-from assay.captures.files import exchange, foreign, tensor_files
-from assay.captures.files.foreign import Said
-from assay.captures.recording.writer import Recording
+from assay.captures import exchange, foreign, tensor_files
+from assay.captures.foreign import ForeignSettings
+from assay.captures.recording import Recording
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
 from assay.errors import BadInput
@@ -55,11 +55,11 @@ def imported(store, files):
     def arrivals():
         for path in files:
             try:
-                yield path, exchange.arrival(path)
+                yield path, exchange.read_exported(path)
             except BadInput as error:
                 yield path, error
 
-    return exchange.take_in(store, arrivals())
+    return exchange.import_calls(store, arrivals())
 
 
 def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):
@@ -69,7 +69,7 @@ def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):
     assert len(files) == 8 and all(f.name.startswith("attention_inputs_2") for f in files)
     other = Store.create(tmp_path / "other")
     found = imported(other, reversed(files))
-    assert len(found.taken) == 8 and not found.refused and not found.known
+    assert len(found.added) == 8 and not found.refused and not found.present
     there = other.manifest().records
     assert [r.key for r in there] == [r.key for r in records]
     for before, after in zip(records, there, strict=True):
@@ -82,11 +82,11 @@ def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):
 
 def test_the_same_files_again_add_nothing(tmp_path, store):
     files = exchange.export(store, store.manifest().records, tmp_path / "out")
-    assert len(imported(store, files).known) == 8
+    assert len(imported(store, files).present) == 8
     other = Store.create(tmp_path / "other")
-    assert len(imported(other, files[:3]).taken) == 3
+    assert len(imported(other, files[:3]).added) == 3
     again = imported(other, files)
-    assert len(again.known) == 3 and len(again.taken) == 5
+    assert len(again.present) == 3 and len(again.added) == 5
     assert len(other.manifest().records) == 8 and len(other.manifest().runs) == 1
 
 
@@ -133,20 +133,20 @@ def test_notes_that_lie_are_refused(tmp_path, store, changes, message):
     (file,) = exchange.export(store, store.manifest().records[4:5], tmp_path / "out")
     noted(file, **changes)
     with pytest.raises(BadInput, match=message):
-        exchange.arrival(file)
+        exchange.read_exported(file)
 
 
 def test_a_file_without_a_note_is_refused(tmp_path):
     tensor_files.write(tmp_path / "f.npz", tensors("float32"))
     with pytest.raises(BadInput, match="does not say which call"):
-        exchange.arrival(tmp_path / "f.npz")
+        exchange.read_exported(tmp_path / "f.npz")
 
 
 def test_a_record_of_a_run_that_nobody_tells_of(tmp_path, store):
     (file,) = exchange.export(store, store.manifest().records[:1], tmp_path / "out")
     noted(file, of=None, ended=None)
     other = Store.create(tmp_path / "other")
-    assert imported(other, [file]).taken
+    assert imported(other, [file]).added
     assert other.manifest().runs[0].run == "there"
 
 
@@ -166,14 +166,14 @@ def test_foreign_calls(tmp_path):
     out = np.zeros((2, 4, 5, 8), np.float32)
     mask = np.tri(5, dtype=bool)
     said = plain(path, out=out, mask=mask, scale=np.float32(0.5), causal=False, loss=np.ones(3))
-    one, ignored = foreign.arrival(path, run="r", step=2, said=Said())
+    one, ignored = foreign.read_foreign(path, run="r", step=2, settings=ForeignSettings())
     assert ignored == ["loss"]
     assert one.record.scalars == {"scale": 0.5, "causal": False}
     assert one.record.key.site == "theirs" and one.record.key.step == 2
     for name in ("q", "k", "v", "out", "mask"):
         np.testing.assert_array_equal(one.tensors[name].bits, said[name])
     plain(path)
-    one, _ = foreign.arrival(path, run="r", step=0, said=Said(causal=True))
+    one, _ = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(causal=True))
     assert one.record.scalars == {"scale": 8**-0.5, "causal": True, "alignment": "bottom-right"}
 
 
@@ -181,18 +181,20 @@ def test_foreign_axes_and_bits(tmp_path):
     path = tmp_path / "f.npz"
     arrays = {n: a.swapaxes(1, 2) for n, a in plain(path).items()}
     np.savez(path, **arrays)
-    one, _ = foreign.arrival(path, run="r", step=0, said=Said(order="BSHD"))
+    one, _ = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(order="BSHD"))
     assert one.tensors["q"].shape == (2, 4, 5, 8) and one.record.tensors["q"].order == "BSHD"
     bits = {n: a.astype(np.uint16).swapaxes(1, 2) for n, a in arrays.items()}
     np.savez(path, **bits)
     with pytest.raises(BadInput, match=r"q is uint16.*--dtype bfloat16"):
-        foreign.arrival(path, run="r", step=0, said=Said())
-    one, _ = foreign.arrival(path, run="r", step=0, said=Said(dtype="bfloat16"))
+        foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings())
+    one, _ = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
     assert one.tensors["k"].dtype == "bfloat16"
     dtypes = pytest.importorskip("ml_dtypes")
     lost = {n: a.view(dtypes.bfloat16) for n, a in bits.items()}
     np.savez(path, **lost)  # NumPy writes it as |V2
-    again, _ = foreign.arrival(path, run="r", step=0, said=Said(dtype="bfloat16"))
+    again, _ = foreign.read_foreign(
+        path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16")
+    )
     assert equal(again.tensors, one.tensors)
 
 
@@ -220,7 +222,7 @@ def test_foreign_axes_and_bits(tmp_path):
 def test_foreign_files_that_are_no_calls(tmp_path, arrays, said, message):
     plain(tmp_path / "f.npz", **arrays)
     with pytest.raises(BadInput, match=message):
-        foreign.arrival(tmp_path / "f.npz", run="r", step=0, said=Said(**said))
+        foreign.read_foreign(tmp_path / "f.npz", run="r", step=0, settings=ForeignSettings(**said))
 
 
 def test_the_note_is_the_record(tmp_path, store):

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from assay.captures.files import tensor_files
+from assay.captures import tensor_files
 from assay.captures.inspect import channels as channel_room
 from assay.captures.inspect import file_look, fullest, looks
 from assay.captures.inspect.findings import findings

@@ -6,11 +6,11 @@ import threading
 
 import numpy as np
 import pytest
-from taken_calls import call, equal, taken
+from numpy_calls import call, equal, taken
 
 from assay.captures import manifest
 from assay.captures.manifest import Key
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
 from assay.captures.store import Store, new_run_name
 from assay.captures.tensor import tensor_of
 from assay.errors import BadInput

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from taken_calls import equal
+from numpy_calls import equal
 
-from assay.captures.files import npz_form, tensor_files
+from assay.captures import npz_form, tensor_files
 from assay.captures.tensor import STORED_AS, Tensor, tensor_of
 from assay.errors import BadInput
 

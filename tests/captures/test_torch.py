@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import assay
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.torch import sites as torch_sites
 from assay.errors import BadInput
@@ -213,7 +213,7 @@ def test_steps_can_be_told(tmp_path):
 
 def test_only_what_is_wanted_is_taken(tmp_path):
     model = made.Plain(layers=4)
-    options = Options(every=2, mode="shapes")
+    options = CaptureOptions(every=2, mode="shapes")
     with assay.capturing(model, tmp_path, options, layers="1::2", outputs=False):
         for _ in range(3):
             model(made.inputs())

@@ -5,12 +5,12 @@ import time
 
 import numpy as np
 import pytest
-from taken_calls import call, check_books, equal, put_all, taken
+from numpy_calls import call, check_books, equal, put_all, taken
 
 from assay.captures.manifest import Statistics, TensorEntry
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Loaded
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.captured_call import LoadedTensors
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import tensor_of
 from assay.errors import BadInput
@@ -100,7 +100,7 @@ def test_every_call_is_released_once(store, capsys):
     def fails():
         raise RuntimeError("no")
 
-    with Recording(store, options=Options(max_records=3)) as recording:
+    with Recording(store, options=CaptureOptions(max_records=3)) as recording:
         for step, load in enumerate([None, fails, None, None, None, None]):
             given = {"load": load} if load else {}
             one = taken(
@@ -114,7 +114,7 @@ def test_every_call_is_released_once(store, capsys):
 
 
 def test_a_predicate_that_fails_does_not_reach_the_model(store, capsys):
-    options = Options(predicate=lambda step, layer, site: 1 / 0)
+    options = CaptureOptions(predicate=lambda step, layer, site: 1 / 0)
     with Recording(store, options=options) as recording:
         assert not recording.wants(step=0, layer=0, site="x")
     (reason,) = recording.report().dropped
@@ -127,9 +127,9 @@ def test_statistics_only(store):
     given = Statistics(
         count=1, nonfinite=0, zeros=0, minimum=1.0, maximum=1.0, mean=1.0, std=0.0, absmax=1.0
     )
-    with Recording(store, options=Options(mode="stats")) as recording:
+    with Recording(store, options=CaptureOptions(mode="stats")) as recording:
         recording.put(taken(recording, tensors, step=0))
-        loaded = Loaded(stats={"q": given})
+        loaded = LoadedTensors(stats={"q": given})
         shapes = {n: TensorEntry(dtype="float32", shape=(1,)) for n in "qk"}
         recording.put(taken(recording, {}, step=1, shapes=shapes, load=lambda: loaded))
     first, second = store.manifest().records
@@ -147,7 +147,7 @@ def test_shapes_only_never_loads(store):
     def fails():
         raise AssertionError("loaded")
 
-    with Recording(store, options=Options(mode="shapes")) as recording:
+    with Recording(store, options=CaptureOptions(mode="shapes")) as recording:
         recording.put(taken(recording, call(), load=fails))
     (record,) = store.manifest().records
     assert record.tensors["q"].shape == (1, 1, 16, 4) and record.mode == "shapes"
@@ -156,7 +156,7 @@ def test_shapes_only_never_loads(store):
 
 def test_npz_may_be_the_form_of_a_store(store):
     tensors = call() | {"mask": tensor_of(np.tri(4, dtype=bool))}
-    with Recording(store, options=Options(form="npz")) as recording:
+    with Recording(store, options=CaptureOptions(form="npz")) as recording:
         recording.put(taken(recording, tensors))
     (record,) = store.manifest().records
     assert record.file.endswith(".npz") and record.tensors["mask"].file.endswith(".npz")

@@ -5,11 +5,11 @@ import time
 
 import numpy as np
 import pytest
-from taken_calls import call, check_books, put_all, taken
+from numpy_calls import call, check_books, put_all, taken
 
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Loaded
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.captured_call import LoadedTensors
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import tensor_of
 
@@ -25,7 +25,7 @@ def stuck_load(tensors):
 
     def load():
         assert event.wait(timeout=60)
-        return Loaded(tensors=tensors)
+        return LoadedTensors(tensors=tensors)
 
     return load, event
 
@@ -36,7 +36,7 @@ def test_a_stuck_disk_does_not_hold_the_model_up(store, bound, capsys):
     each = sum(tensor.nbytes for tensor in tensors.values())
     room = {"queue_records": 3} if bound == "records" else {"queue_bytes": 3 * each + 1}
     load, event = stuck_load(tensors)
-    with Recording(store, options=Options(**room)) as recording:
+    with Recording(store, options=CaptureOptions(**room)) as recording:
         start = time.perf_counter()
         for step in range(40):
             recording.put(taken(recording, tensors, step=step, load=load))
@@ -51,7 +51,7 @@ def test_a_stuck_disk_does_not_hold_the_model_up(store, bound, capsys):
 def test_a_put_waits_as_long_as_it_may_and_no_longer(store):
     tensors = call()
     load, event = stuck_load(tensors)
-    with Recording(store, options=Options(queue_records=1, wait_s=0.3)) as recording:
+    with Recording(store, options=CaptureOptions(queue_records=1, wait_s=0.3)) as recording:
         recording.put(taken(recording, tensors, step=0, load=load))
         start = time.perf_counter()
         assert not recording.put(taken(recording, tensors, step=1))
@@ -63,7 +63,7 @@ def test_a_put_waits_as_long_as_it_may_and_no_longer(store):
 def test_a_put_that_waits_goes_in_when_there_is_room(store):
     tensors = call()
     load, event = stuck_load(tensors)
-    with Recording(store, options=Options(queue_records=1, wait_s=30)) as recording:
+    with Recording(store, options=CaptureOptions(queue_records=1, wait_s=30)) as recording:
         recording.put(taken(recording, tensors, step=0, load=load))
         threading.Timer(0.2, event.set).start()
         start = time.perf_counter()
@@ -73,7 +73,7 @@ def test_a_put_that_waits_goes_in_when_there_is_room(store):
 
 
 def test_a_record_larger_than_the_queue_is_dropped_and_others_are_not(store):
-    with Recording(store, options=Options(queue_bytes=10_000)) as recording:
+    with Recording(store, options=CaptureOptions(queue_bytes=10_000)) as recording:
         assert put_all(recording, 2, nbytes=10_001) == [False, False]
         assert recording.put(taken(recording, call(), step=9))
     assert check_books(recording, store, 3).dropped == {"queue full": 2}
@@ -81,7 +81,7 @@ def test_a_record_larger_than_the_queue_is_dropped_and_others_are_not(store):
 
 @pytest.mark.parametrize("wanted", [1, 7])
 def test_the_budget_of_records_is_exact(store, wanted):
-    with Recording(store, options=Options(max_records=wanted)) as recording:
+    with Recording(store, options=CaptureOptions(max_records=wanted)) as recording:
         assert sum(put_all(recording, 12)) == wanted
     report = check_books(recording, store, 12)
     assert report.records == wanted and report.dropped == {"record budget": 12 - wanted}
@@ -95,7 +95,7 @@ def test_the_budget_of_bytes_is_exact(tmp_path):
     for kept, spare in ((0, -1), (4, 0), (4, sizes[4] - 1), (12, 0)):
         store = Store.create(tmp_path / f"{kept}.{spare}")
         budget = sum(sizes[:kept]) + spare if kept else sizes[0] - 1
-        with Recording(store, run="run", options=Options(max_bytes=budget)) as recording:
+        with Recording(store, run="run", options=CaptureOptions(max_bytes=budget)) as recording:
             put_all(recording, 12)
         report = check_books(recording, store, 12)
         on_disk = sum(file.stat().st_size for file in store.path.glob("[rs]*/**/*.safetensors"))
@@ -106,7 +106,7 @@ def test_the_budget_of_bytes_is_exact(tmp_path):
 def test_masks_count_once_against_the_budget(tmp_path):
     mask = {"mask": tensor_of(np.ones((64, 64), bool))}
     store = Store.create(tmp_path / "s")
-    with Recording(store, options=Options(max_bytes=64 * 64 + 100)) as recording:
+    with Recording(store, options=CaptureOptions(max_bytes=64 * 64 + 100)) as recording:
         for step in range(50):
             recording.put(taken(recording, mask, step=step))
     report = check_books(recording, store, 50)
@@ -116,7 +116,7 @@ def test_masks_count_once_against_the_budget(tmp_path):
 
 def test_turned_away_counts_like_put(store):
     tensors = call()
-    with Recording(store, options=Options(max_records=2)) as recording:
+    with Recording(store, options=CaptureOptions(max_records=2)) as recording:
         put_all(recording, 2)
         again, new = (
             recording.key(step=n, layer=0, site="model.layers.0.self_attn") for n in (1, 2)
@@ -137,7 +137,7 @@ def test_turned_away_leaves_what_it_lets_pass_uncounted(store):
 
 def test_turned_away_where_the_queue_is_full(store):
     tensors = call()
-    with Recording(store, options=Options(queue_records=1)) as recording:
+    with Recording(store, options=CaptureOptions(queue_records=1)) as recording:
         load, event = stuck_load(tensors)
         recording.put(taken(recording, tensors, load=load))
         assert recording.turned_away(recording.key(step=1, layer=0, site="x"), 10)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from capture_calls import tensors_of
 from new_process import environment
-from taken_calls import equal
+from numpy_calls import equal
 
-from assay.captures.files import tensor_files
-from assay.captures.recording.writer import Recording
+from assay.captures import tensor_files
+from assay.captures.recording import Recording
 from assay.captures.store import Store
 from assay.errors import BadInput
 
@@ -130,10 +130,10 @@ def test_a_run_is_named_so_that_it_stays_in_the_store(tmp_path, run):
 FORKS = """
 import os, sys
 from pathlib import Path
-from taken_calls import call, taken
+from numpy_calls import call, taken
 from assay.errors import BadInput
 from assay.captures.store import Store
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
 
 with Recording(Store.create(Path(sys.argv[1]))) as recording:
     recording.put(taken(recording, call(), step=0))

@@ -10,8 +10,7 @@ torch = pytest.importorskip("torch")
 from made_store import add, as_dtype, inputs, made
 
 from assay import host
-from assay.captures import captured
-from assay.captures.making import make
+from assay.captures.inputs import captured_specs, make, workload_entry
 from assay.correctness.probes import replayed
 from assay.studies import grid, kconfig
 from assay.subjects.outcome import Unsupported
@@ -31,7 +30,7 @@ def workload(tmp_path, *, dtype="float32", versions=None, **setting):
     store = made(tmp_path / "store")
     tensors["out"] = as_dtype(out.float().numpy(), dtype)
     add(store, tensors, implementation="sdpa", versions=versions or HERE.versions, causal=causal)
-    (spec,) = captured.specs(captured.entry(store.path))
+    (spec,) = captured_specs(workload_entry(store.path))
     return make(spec)
 
 

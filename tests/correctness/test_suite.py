@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 import assay
 from assay.attention.sequence import eager
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.correctness.diagnosis import conditions, masks

@@ -99,7 +99,7 @@ def test_a_baseline_that_copies_keys_and_values_first(tmp_path):
 PRECOMPUTED = {
     "from the seed": (
         "from dataclasses import replace\n"
-        "from assay.captures.making import make\n"
+        "from assay.captures.inputs import make\n"
         "def attention(q, k, v, *, causal, scale):\n"
         "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
         "def prepare(spec):\n"

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("torch")
 
 from assay import host
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.subjects import expected as expectation
 from assay.subjects import sampling

@@ -5,9 +5,9 @@ import pytest
 from command_line import assay
 
 from assay.captures.manifest import TensorEntry
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Taken
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.captured_call import CapturedCall
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
 from assay.verbs._exchanging import export
@@ -49,9 +49,9 @@ def test_in_out_and_in_again(tmp_path):
 
 def test_a_store_without_tensors_is_not_exported(tmp_path):
     store = Store.create(tmp_path / "s")
-    with Recording(store, options=Options(mode="shapes")) as recording:
+    with Recording(store, options=CaptureOptions(mode="shapes")) as recording:
         recording.put(
-            Taken(
+            CapturedCall(
                 key=recording.key(step=0, layer=0, site="x"),
                 phase="eval",
                 framework="numpy",

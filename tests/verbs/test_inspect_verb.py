@@ -7,8 +7,8 @@ import captured_calls as made
 import pytest
 from command_line import assay
 
-from assay.captures.files import tensor_files
-from assay.captures.manifest import CaptureRun, Drops
+from assay.captures import tensor_files
+from assay.captures.manifest import CaptureRun, DroppedCalls
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
 
@@ -84,7 +84,7 @@ def test_an_empty_store(tmp_path):
 def test_a_run_that_was_killed_and_what_it_dropped_are_told(tmp_path):
     store = Store.create(tmp_path / "store")
     made.add(store, made.call())
-    store.append([Drops(run=made.RUN, rank=0, counts={"the queue was full": 7})])
+    store.append([DroppedCalls(run=made.RUN, rank=0, counts={"the queue was full": 7})])
     told = words(assay("inspect", "store", cwd=tmp_path))
     assert "did not end: it was killed, or still runs" in told
     assert "dropped calls that were wanted: 7 the queue was full" in told

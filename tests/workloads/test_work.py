@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
 

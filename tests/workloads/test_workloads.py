@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.errors import BadInput
 from assay.workloads import values
 from assay.workloads.spec import WorkloadSpec, parse

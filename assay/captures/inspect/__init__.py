@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.captures.files import tensor_files
+from assay.captures import tensor_files
 from assay.captures.inspect.look import Look, look, look_at_file
 from assay.captures.manifest import CaptureRecord
 from assay.captures.store import Store

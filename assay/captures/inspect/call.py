@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-from assay.captures.captured_mask import HIDDEN_BELOW
 from assay.captures.manifest import Scalar
+from assay.captures.mask import HIDDEN_BELOW
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
 

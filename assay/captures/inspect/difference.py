@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.captures.files import tensor_files
+from assay.captures import tensor_files
 from assay.captures.inspect import in_reading_order, is_file
 from assay.captures.inspect.ulps import ulps_apart
 from assay.captures.manifest import CaptureRecord

@@ -26,9 +26,9 @@ from assay.captures.jax.frame import Frame, Sink, here
 from assay.captures.jax.host import Post, loaded, taken
 from assay.captures.jax.observer import Observer
 from assay.captures.manifest import Phase
-from assay.captures.recording.selection import Options
-from assay.captures.recording.tally import Report
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.counts import RecordingReport
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
 
@@ -38,7 +38,7 @@ _tokens = itertools.count(1)
 def capturing_flax(
     model: nn.Module | type[nn.Module] | None,
     to: Store | Path | str = "captures",
-    options: Options | None = None,
+    options: CaptureOptions | None = None,
     *,
     run: str | None = None,
     phase: Phase | None = None,
@@ -48,14 +48,15 @@ def capturing_flax(
 ) -> "Capture":
     """Capture what the attentions of a Flax model are given, while the `with` lasts.
 
-    model: the module, or its class; None is any. choices: fields of Options, on top of `options`.
+    model: the module, or its class; None is any. choices: fields of CaptureOptions, on top of
+    `options`.
     phase: in place of what the calls tell. scale: what scores are multiplied with, for attentions
     written out with einsum, which do not tell. attention: the class of attention modules, or a
     function that says of a module whether it is one; else all whose class has that in its name.
     """
     observer = Observer(model, sites.chooser(attention), scale=scale)
     store = to if isinstance(to, Store) else Store.create(Path(to))
-    chosen = _chosen(options or Options(), choices)
+    chosen = _chosen(options or CaptureOptions(), choices)
     return Capture(observer, store, chosen, run=run, phase=phase)
 
 
@@ -66,7 +67,7 @@ class Capture:
         self,
         observer: Observer,
         store: Store,
-        options: Options,
+        options: CaptureOptions,
         *,
         run: str | None,
         phase: Phase | None,
@@ -115,7 +116,7 @@ class Capture:
         """Wait for all callbacks, then for the writer."""
         self._stack.close()
 
-    def report(self) -> Report:
+    def report(self) -> RecordingReport:
         """How it stands: exact once closed."""
         return self._recording.report()
 
@@ -243,8 +244,8 @@ class Capture:
             print(f"assay: nothing captured: {self._observer.looked_for()}", file=sys.stderr)
 
 
-def _chosen(options: Options, choices: dict[str, Any]) -> Options:
-    known = [field.name for field in fields(Options)]
+def _chosen(options: CaptureOptions, choices: dict[str, Any]) -> CaptureOptions:
+    known = [field.name for field in fields(CaptureOptions)]
     if unknown := set(choices) - set(known):
         raise BadInput(
             f"there is no choice {', '.join(sorted(unknown))}; there are {', '.join(known)}, and "

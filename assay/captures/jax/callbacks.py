@@ -18,7 +18,7 @@ from assay.captures.jax.call import AttentionCall
 from assay.captures.jax.collected import Collected, Collecting
 from assay.captures.jax.frame import Group, Place, here
 from assay.captures.jax.host import MOST_LAYERS, NO_STEP, NO_TICKET, THIS_RUN, Post
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 from assay.errors import BadInput
 
 
@@ -26,7 +26,11 @@ class Calling:
     """The sink of a frame whose calls go to the host by callbacks."""
 
     def __init__(
-        self, post: Post, options: Options, layers: Mapping[str, range], step: jax.Array | None
+        self,
+        post: Post,
+        options: CaptureOptions,
+        layers: Mapping[str, range],
+        step: jax.Array | None,
     ) -> None:
         self._post = post
         self._options = options

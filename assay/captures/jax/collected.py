@@ -15,7 +15,7 @@ from assay.captures.jax import tap
 from assay.captures.jax import trace as jax_trace
 from assay.captures.jax.call import SUMMARY, AttentionCall, Kept
 from assay.captures.jax.frame import Group, Place
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 from assay.errors import BadInput
 
 
@@ -55,7 +55,7 @@ class Collected:
 class Collecting:
     """The sink of a frame whose calls become results."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: CaptureOptions) -> None:
         self._options = options
         self._told: list[Told] = []
         self._arrays: list[dict[str, Any]] = []

@@ -15,8 +15,8 @@ from assay.captures.jax import statistics as jax_statistics
 from assay.captures.jax.call import GROWING, SUMMARY, AttentionCall, Kept
 from assay.captures.jax.collected import Collected, Told, calls
 from assay.captures.manifest import Key, Phase
-from assay.captures.recording.taken import Loaded, Taken
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
 from assay.captures.tensor import tensor_of
 
 MOST_LAYERS = 1024  # beyond it a layer is not asked for by itself
@@ -210,10 +210,10 @@ def taken(
     device: str,
     phase: Phase | None,
     nbytes: int,
-    load: Callable[[], Loaded],
-) -> Taken:
+    load: Callable[[], LoadedTensors],
+) -> CapturedCall:
     """A call as the writer takes it."""
-    return Taken(
+    return CapturedCall(
         key=key,
         phase=phase or call.phase,
         framework="jax",
@@ -228,12 +228,16 @@ def taken(
     )
 
 
-def loaded(kept: Kept, arrays: Mapping[str, Any]) -> Loaded:
+def loaded(kept: Kept, arrays: Mapping[str, Any]) -> LoadedTensors:
     """Arrays of the host as tensors, or the statistics that are in them."""
     if SUMMARY not in arrays:
-        return Loaded(tensors={name: tensor_of(np.asarray(one)) for name, one in arrays.items()})
+        return LoadedTensors(
+            tensors={name: tensor_of(np.asarray(one)) for name, one in arrays.items()}
+        )
     statistics = np.asarray(arrays[SUMMARY])[1:]
-    return Loaded(stats=jax_statistics.unpacked(kept.stored, statistics) if statistics.size else {})
+    return LoadedTensors(
+        stats=jax_statistics.unpacked(kept.stored, statistics) if statistics.size else {}
+    )
 
 
 def _site(site: str, shard: int) -> str:

@@ -16,13 +16,13 @@ from assay.captures.jax import statistics as jax_statistics
 from assay.captures.jax.call import SUMMARY, AttentionCall, Kept
 from assay.captures.manifest import TensorEntry
 from assay.captures.recording import cuts
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 
 Host = Callable[..., None]
 
 
 def kept(
-    call: AttentionCall, tensors: dict[str, jax.Array], options: Options
+    call: AttentionCall, tensors: dict[str, jax.Array], options: CaptureOptions
 ) -> tuple[Kept, dict[str, Any]]:
     """What is kept of a call, and the arrays that carry it: tensors, statistics or none."""
     if not options.outputs:
@@ -78,7 +78,7 @@ def summary(tensors: dict[str, jax.Array], *, with_statistics: bool) -> jax.Arra
 def tap(
     host: Host,
     call: AttentionCall,
-    options: Options,
+    options: CaptureOptions,
     *,
     wanted: jax.Array,
     key: jax.Array,

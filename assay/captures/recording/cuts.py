@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 
 LAYOUTS = {
     "q": "BHQD",
@@ -40,7 +40,7 @@ class Cut:
 
 def cut(
     tensors: Mapping[str, Any],
-    options: Options,
+    options: CaptureOptions,
     *,
     causal: bool,
     alignment: str = "bottom-right",
@@ -80,7 +80,7 @@ class _Axis:
 
 
 def _chosen(
-    tensors: Mapping[str, Any], options: Options, *, causal: bool, alignment: str
+    tensors: Mapping[str, Any], options: CaptureOptions, *, causal: bool, alignment: str
 ) -> tuple[dict[str, _Axis], dict[str, str]]:
     """What stays on each lettered axis, and how the record tells it."""
     found: dict[str, _Axis] = {}

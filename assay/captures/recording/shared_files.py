@@ -7,8 +7,8 @@ in one piece, so it does not matter whose stays.
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.captures.files import tensor_files
-from assay.captures.files.checksum import checksum_of
+from assay.captures import tensor_files
+from assay.captures.checksum import checksum_of
 from assay.captures.tensor import Tensor
 from assay.records.durable import explained, sync_folder
 

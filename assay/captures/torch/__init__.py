@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from assay.captures.manifest import Scalar
-from assay.captures.recording.selection import Options
-from assay.captures.recording.tally import Report
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
+from assay.captures.recording.counts import RecordingReport
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.torch import compiled, functions, layer, mark
 from assay.captures.torch import transformers as torch_transformers
@@ -36,7 +36,7 @@ class TorchCapture:
         self,
         model: nn.Module,
         store: Store,
-        options: Options,
+        options: CaptureOptions,
         *,
         run: str | None = None,
         about: Mapping[str, Scalar] | None = None,  # more to tell of the model in the manifest
@@ -74,7 +74,7 @@ class TorchCapture:
             raise BadInput(f"step {number!r} is not a whole number from 0 on")
         self._taking.set_step(number)
 
-    def report(self) -> Report:
+    def report(self) -> RecordingReport:
         """What was captured and what was dropped; exact behind the `with`."""
         return self._recording.report()
 

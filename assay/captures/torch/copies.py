@@ -13,7 +13,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from assay.captures.manifest import Statistics
-from assay.captures.recording import taken
+from assay.captures.recording import captured_call
 from assay.captures.tensor import STORED_AS
 from assay.captures.tensor import Tensor as Stored
 
@@ -54,14 +54,14 @@ class Copies:
             if summary.is_cuda:
                 self._summaries[name] = self._sent(summary.device, [summary])[0], finish
 
-    def load(self) -> taken.Loaded:
+    def load(self) -> captured_call.LoadedTensors:
         """What was held, on the host; waits for it. Runs in the writer's thread."""
         for event in self._arrived:
             event.synchronize()
         tensors = {name: stored(tensor) for name, tensor in self._held.items()}
         stats = {name: finish(summary) for name, (summary, finish) in self._summaries.items()}
         stats |= {name: ask() for name, ask in self._statistics.items()}
-        return taken.Loaded(tensors=tensors, stats=stats)
+        return captured_call.LoadedTensors(tensors=tensors, stats=stats)
 
     def release(self) -> None:
         """Give the memory back."""

@@ -10,9 +10,9 @@ from typing import Any
 from torch import Tensor
 
 from assay.captures.manifest import Key, Phase, TensorEntry
+from assay.captures.recording.captured_call import CapturedCall
 from assay.captures.recording.cuts import cut
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Taken
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.torch import call as torch_call
 from assay.captures.torch.call import Scalars, Tensors
 from assay.captures.torch.copies import Copies, dtype_name, storable
@@ -27,9 +27,9 @@ _NOT_SUMMED = "statistics are of floating-point activations"
 
 
 class Draft:
-    """Begins with a key and ends as a Taken."""
+    """Begins with a key and ends as a CapturedCall."""
 
-    def __init__(self, key: Key, options: Options, summing: Summing) -> None:
+    def __init__(self, key: Key, options: CaptureOptions, summing: Summing) -> None:
         self.key = key
         self.called = False  # whether q, k and v are there
         self.cached = False
@@ -95,11 +95,11 @@ class Draft:
             return "decode" if begun else "prefill"
         return "decode" if queries == 1 < keys else "eval"
 
-    def taken(self, *, training: bool) -> Taken:
+    def taken(self, *, training: bool) -> CapturedCall:
         """Ready to be put; copies from devices are on their way."""
         self._copies.send()
         implementation = self._scalars.pop("implementation", None)
-        return Taken(
+        return CapturedCall(
             key=self.key,
             phase=self.phase(training=training),
             framework="torch",

@@ -41,7 +41,7 @@ class Sites:
     """The attentions of one model."""
 
     def __init__(self, model: nn.Module, wanted: str | None = None) -> None:
-        """`wanted`: patterns of paths, comma between, as Options has them."""
+        """`wanted`: patterns of paths, comma between, as CaptureOptions has them."""
         self.model = model
         patterns = [part.strip() for part in (wanted or "").split(",") if part.strip()]
         self._modules = list(model.named_modules())

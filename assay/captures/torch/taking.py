@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from assay.captures.recording.writer import Recording
+from assay.captures.recording import Recording
 from assay.captures.torch.call import Scalars, Tensors
 from assay.captures.torch.copies import is_real
 from assay.captures.torch.draft import Draft

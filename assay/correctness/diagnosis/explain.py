@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assay.attention.budget import TENSORS
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.cases import size
 from assay.correctness.diagnosis import conditions, gradient_suspects, location

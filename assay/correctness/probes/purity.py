@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.correctness.second_process import right_when_fresh

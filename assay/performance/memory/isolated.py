@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from assay import host
-from assay.captures.making import make
+from assay.captures.inputs import make
 from assay.instruments.reading import Peak
 from assay.subjects.sequence import SequenceSubject, bind
 from assay.workloads.spec import WorkloadSpec

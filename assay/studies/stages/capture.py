@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.captures.recording.selection import Options
+from assay.captures.recording.options import CaptureOptions
 from assay.errors import BadInput, CannotRunHere
 from assay.records.schema import Measurement
 from assay.studies import text_capture
@@ -67,7 +67,7 @@ def _asked(model: str, cell: Cell) -> text_capture.TextCapture:
         decode=given["decode"],
         dtype=given["dtype"],
         device=cell.device,
-        options=Options(layers=given["layers"] or None, wait_s=_WAIT_S),
+        options=CaptureOptions(layers=given["layers"] or None, wait_s=_WAIT_S),
     )
 
 

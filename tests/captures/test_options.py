@@ -2,14 +2,14 @@
 
 import pytest
 
-from assay.captures.recording.selection import Options, numbers
+from assay.captures.recording.options import CaptureOptions, numbers
 from assay.errors import BadInput
 
 SITE = "model.layers.3.self_attn"
 
 
 def wanted(**given):
-    options = Options(**given)
+    options = CaptureOptions(**given)
     return [(s, n) for s in range(100) for n in range(12) if options.wants(s, n, SITE)]
 
 
@@ -86,15 +86,15 @@ def test_numbers_in_every_form(given, members, told):
 )
 def test_what_is_refused(given, message):
     with pytest.raises(BadInput, match=message.replace("(", r"\(")):
-        Options(**given)
+        CaptureOptions(**given)
 
 
 def test_options_are_told_in_plain_values():
-    options = Options(
+    options = CaptureOptions(
         every=20, layers="::4", positions="0:8", mode="stats", predicate=lambda *_: True
     )
     told = options.described()
     assert told["layers"] == "0::4" and told["positions"] == "0:8" and told["every"] == 20
     assert "lambda" in told["predicate"]
     assert all(isinstance(value, str | int | float | bool) for value in told.values())
-    assert Options().described() == {}
+    assert CaptureOptions().described() == {}

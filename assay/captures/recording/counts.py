@@ -21,7 +21,7 @@ _MOST_REASONS = 16  # so that messages which differ each time do not fill memory
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class RecordingReport:
     """How a recording stands."""
 
     run: str
@@ -39,7 +39,7 @@ class Report:
         return told + (f"; {self.unlisted}" if self.unlisted else "")
 
 
-class Tally:
+class CallCounts:
     """Counts that the model's threads and the writer's share."""
 
     def __init__(self, *, max_records: int | None) -> None:

@@ -4,16 +4,16 @@ import threading
 import time
 from collections import deque
 
-from assay.captures.recording.taken import Taken
+from assay.captures.recording.captured_call import CapturedCall
 
 
-class Backlog:
+class CallQueue:
     """A queue between threads. A record counts until the writer is through with it."""
 
     def __init__(self, *, max_bytes: int, max_records: int) -> None:
         self._max_bytes = max_bytes
         self._max_records = max_records
-        self._waiting: deque[Taken] = deque()
+        self._waiting: deque[CapturedCall] = deque()
         self._bytes = 0
         self._records = 0
         self._unsettled = 0
@@ -21,7 +21,7 @@ class Backlog:
         self._changed = threading.Condition()
         self._hurry = threading.Event()  # someone waits for what is here
 
-    def put(self, taken: Taken, *, wait_s: float) -> bool:
+    def put(self, taken: CapturedCall, *, wait_s: float) -> bool:
         """Add it; False where there was no room within `wait_s`."""
         deadline = time.monotonic() + wait_s
         with self._changed:
@@ -43,7 +43,7 @@ class Backlog:
         with self._changed:
             return self._fits(nbytes)
 
-    def take(self, *, wait: bool) -> Taken | None:
+    def take(self, *, wait: bool) -> CapturedCall | None:
         """The oldest; None where there is none: now, or with `wait`, ever again."""
         with self._changed:
             while wait and not self._waiting and not self._closed:
@@ -56,7 +56,7 @@ class Backlog:
         interpreter."""
         self._hurry.wait(seconds)
 
-    def done(self, taken: Taken) -> None:
+    def done(self, taken: CapturedCall) -> None:
         """Its memory is free again."""
         with self._changed:
             self._bytes -= taken.nbytes

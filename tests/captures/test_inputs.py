@@ -7,8 +7,7 @@ import pytest
 from made_store import add, inputs, made, with_output
 
 from assay.attention import reference
-from assay.captures import captured
-from assay.captures.making import make
+from assay.captures.inputs import captured_specs, make, workload_entry
 from assay.captures.tensor import tensor_of
 from assay.errors import BadInput
 from assay.workloads.visibility import visibility_mask
@@ -20,7 +19,7 @@ def store(tmp_path):
 
 
 def only(store, **choice):
-    (spec,) = captured.specs(captured.entry(store.path, **choice))
+    (spec,) = captured_specs(workload_entry(store.path, **choice))
     return spec
 
 
@@ -86,14 +85,14 @@ def test_a_scale_of_its_own_is_kept(store):
 def test_names_tell_records_apart_and_are_chosen_by_words(store):
     for layer in range(3):
         add(store, inputs(seed=layer), layer=layer)
-    everything = captured.specs(captured.entry(store.path))
+    everything = captured_specs(workload_entry(store.path))
     assert len({spec.name for spec in everything}) == 3
     assert "captured-s0-l2" in everything[2].name
-    assert [s.name for s in captured.specs(captured.entry(store.path, "layer=1:3"))] == [
+    assert [s.name for s in captured_specs(workload_entry(store.path, "layer=1:3"))] == [
         s.name for s in everything[1:]
     ]
     with pytest.raises(BadInput, match="has no record 'layer=7'"):
-        captured.specs(captured.entry(store.path, "layer=7"))
+        captured_specs(workload_entry(store.path, "layer=7"))
 
 
 def test_a_record_that_changed_after_planning_is_refused(store):
@@ -132,18 +131,18 @@ def test_what_is_no_workload_says_why(store, change, reason):
         del tensors[change["drop"]]
     add(store, tensors, **{k: v for k, v in change.items() if k in ("mode", "scale")})
     with pytest.raises(BadInput, match=reason):
-        captured.specs(captured.entry(store.path))
+        captured_specs(workload_entry(store.path))
 
 
 def test_a_file_and_an_empty_store_are_refused(store, tmp_path):
     with pytest.raises(BadInput, match="it has no records"):
-        captured.specs(captured.entry(store.path))
+        captured_specs(workload_entry(store.path))
     file = tmp_path / "x.npz"
     file.touch()
     with pytest.raises(BadInput, match="capture import"):
-        captured.entry(file)
+        workload_entry(file)
     with pytest.raises(BadInput, match="not a store"):
-        captured.entry(Path(tmp_path / "nothing"))
+        workload_entry(Path(tmp_path / "nothing"))
 
 
 def test_what_the_model_computed_comes_along(store):

@@ -5,12 +5,12 @@ import contextlib
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from assay.captures.manifest import CaptureRecord, Drops, Line
-from assay.captures.recording import tally
-from assay.captures.recording.backlog import Backlog
-from assay.captures.recording.filing import AlreadyThere, Filing, OverBudget, Pending
-from assay.captures.recording.taken import Loaded, Taken
-from assay.captures.recording.tally import Tally
+from assay.captures.manifest import CaptureRecord, DroppedCalls, ManifestLine
+from assay.captures.recording import counts
+from assay.captures.recording.call_queue import CallQueue
+from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
+from assay.captures.recording.counts import CallCounts
+from assay.captures.recording.record_files import AlreadyThere, OverBudget, Pending, RecordFiles
 from assay.errors import BadInput
 
 # A batch shares one sync of the manifest; a kill loses at most the batch that is being written.
@@ -26,11 +26,11 @@ class Unreadable(Exception):
     """What a model gave could not be brought to the host."""
 
 
-class Writing:
+class WriterThread:
     """Starts with the first record and ends when the backlog is closed and empty."""
 
     def __init__(
-        self, filing: Filing, backlog: Backlog, books: Tally, *, run: str, rank: int
+        self, filing: RecordFiles, backlog: CallQueue, books: CallCounts, *, run: str, rank: int
     ) -> None:
         self._filing = filing
         self._backlog = backlog
@@ -78,7 +78,7 @@ class Writing:
                 self._backlog.settle(count)
 
     def _submitted(
-        self, pool: ThreadPoolExecutor, taken: Taken, pending: Pending
+        self, pool: ThreadPoolExecutor, taken: CapturedCall, pending: Pending
     ) -> "Future[CaptureRecord]":
         if pending.path is not None:
             return pool.submit(self._write, taken, pending)
@@ -86,23 +86,23 @@ class Writing:
         written.set_result(self._write(taken, pending))
         return written
 
-    def _prepared(self, taken: Taken) -> Pending | None:
+    def _prepared(self, taken: CapturedCall) -> Pending | None:
         """Read one; None where it is not to be kept, or could not be, which is counted."""
         try:
             return self._filing.prepare(taken, self._loaded(taken))
         except OverBudget:
-            reason = tally.BYTE_BUDGET
+            reason = counts.BYTE_BUDGET
         except AlreadyThere:
-            reason = tally.DUPLICATE
+            reason = counts.DUPLICATE
         except Unreadable as error:
-            reason = f"{tally.UNREADABLE}: {_cause(error.__cause__)}"
+            reason = f"{counts.UNREADABLE}: {_cause(error.__cause__)}"
         except Exception as error:
-            reason = f"{tally.UNWRITABLE}: {_cause(error)}"
+            reason = f"{counts.UNWRITABLE}: {_cause(error)}"
         self._done(taken)
         self._tally.lose(reason)
         return None
 
-    def _write(self, taken: Taken, pending: Pending) -> CaptureRecord:
+    def _write(self, taken: CapturedCall, pending: Pending) -> CaptureRecord:
         try:
             return self._filing.write(pending)
         finally:
@@ -119,29 +119,29 @@ class Writing:
             if error is None and not bases:
                 found.append(future.result())
                 continue
-            reason = f"{tally.UNWRITABLE}: {_cause(error)}" if error else bases[0]
+            reason = f"{counts.UNWRITABLE}: {_cause(error)}" if error else bases[0]
             lost[pending.record.name] = reason
             self._filing.discard([pending.record])
             self._tally.lose(reason)
         return found
 
-    def _done(self, taken: Taken) -> None:
+    def _done(self, taken: CapturedCall) -> None:
         release(taken)
         self._backlog.done(taken)
 
-    def _loaded(self, taken: Taken) -> Loaded:
+    def _loaded(self, taken: CapturedCall) -> LoadedTensors:
         if taken.load is None or not self._filing.reads:
-            return Loaded()
+            return LoadedTensors()
         try:
             return taken.load()
         except Exception as error:
             raise Unreadable from error
 
     def _list(self, batch: list[CaptureRecord]) -> None:
-        lines: list[Line] = [*batch]
+        lines: list[ManifestLine] = [*batch]
         dropped = self._tally.dropped()
         if dropped != self._told:
-            lines.append(Drops(run=self._run, rank=self._rank, counts=dropped))
+            lines.append(DroppedCalls(run=self._run, rank=self._rank, counts=dropped))
         try:
             if lines:
                 self._filing.settle(lines)
@@ -150,10 +150,10 @@ class Writing:
         except Exception as error:
             self._filing.discard(batch)
             for _ in batch:
-                self._tally.lose(f"{tally.UNWRITABLE}: {_cause(error)}")
+                self._tally.lose(f"{counts.UNWRITABLE}: {_cause(error)}")
 
 
-def release(taken: Taken) -> None:
+def release(taken: CapturedCall) -> None:
     """Give its memory back to whom it belongs."""
     if taken.release is not None:
         with contextlib.suppress(Exception):  # a pool's trouble is neither the model's nor ours

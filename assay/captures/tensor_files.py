@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.captures.files import npz_form, safetensors_form
-from assay.captures.files.checksum import checksum_of
+from assay.captures import npz_form, safetensors_form
+from assay.captures.checksum import checksum_of
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
 from assay.records.durable import explained

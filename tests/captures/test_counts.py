@@ -5,7 +5,7 @@ import sys
 from itertools import product
 
 from assay.captures.manifest import Key
-from assay.captures.recording.tally import DUPLICATE, Tally
+from assay.captures.recording.counts import DUPLICATE, CallCounts
 
 
 def keys(steps):
@@ -18,7 +18,7 @@ def keys(steps):
 def test_each_key_is_accepted_once_in_any_order():
     offered = keys([0, 1, 1023, 1024, 1025, 10**12, *range(2000, 2100)]) * 2
     random.Random(0).shuffle(offered)
-    books = Tally(max_records=None)
+    books = CallCounts(max_records=None)
     answers = [books.accept(key) for key in offered]
     assert answers.count(None) == answers.count(DUPLICATE) == len(offered) // 2
     assert books.duplicates == len(offered) // 2
@@ -27,7 +27,7 @@ def test_each_key_is_accepted_once_in_any_order():
 
 def test_a_long_run_takes_little_memory():
     """A million steps of twelve layers would fill gigabytes as tuples in a set."""
-    books = Tally(max_records=None)
+    books = CallCounts(max_records=None)
     for step in range(20_000):
         books.accept(Key(run="r", step=step, layer=0, site="a"))
     (pages,) = books._seen._pages.values()

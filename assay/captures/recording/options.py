@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
-from assay.captures.files.tensor_files import FORMS
 from assay.captures.manifest import MODES, Mode, Scalar
+from assay.captures.tensor_files import FORMS
 from assay.errors import BadInput
 
 GIB = 1 << 30
@@ -38,7 +38,7 @@ Chosen = Numbers | str | int | Iterable[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class CaptureOptions:
     """What to capture. All that is given must hold; with nothing given, every call is taken.
 
     Steps count calls of the whole model from 0. `layers`, `steps`, `heads` and `rows` are numbers

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.captures.files import npz_form, tensor_files
-from assay.captures.files.exchange import Arrival
+from assay.captures import npz_form, tensor_files
+from assay.captures.exchange import ImportedCall
 from assay.captures.manifest import CaptureRecord, CaptureRun, Key, Phase, Scalar, TensorEntry
-from assay.captures.recording.filing import now
+from assay.captures.recording.record_files import now
 from assay.captures.tensor import FLOATS, STORED_AS, Tensor, tensor_of
 from assay.errors import BadInput
 
@@ -22,7 +22,7 @@ _SCALARS = ("scale", "causal")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class ForeignSettings:
     """What such a file does not say itself. Without scale it is 1 / sqrt(head_dim), without
     causal every query sees every key: as torch's scaled_dot_product_attention takes it."""
 
@@ -44,7 +44,9 @@ class Said:
                 raise BadInput(f"{name} {value!r} is not one of {told}")
 
 
-def arrival(path: Path, *, run: str, step: int, said: Said) -> tuple[Arrival, list[str]]:
+def read_foreign(
+    path: Path, *, run: str, step: int, settings: ForeignSettings
+) -> tuple[ImportedCall, list[str]]:
     """The call of a file, and the names of arrays in it that mean nothing here."""
     arrays = npz_form.arrays_of(tensor_files.content_of(path), path)
     missing = [name for name in "qkv" if name not in arrays]
@@ -53,18 +55,18 @@ def arrival(path: Path, *, run: str, step: int, said: Said) -> tuple[Arrival, li
             f"{path} has no {', '.join(missing)}; it has {', '.join(arrays) or 'nothing'}; wanted "
             "q [B, H, Sq, D], k and v [B, Hkv, Sk, D], and mask, out, scale, causal where known"
         )
-    tensors = {n: _tensor(path, n, arrays[n], said) for n in _ARRAYS if n in arrays}
+    tensors = {n: _tensor(path, n, arrays[n], settings) for n in _ARRAYS if n in arrays}
     _check_shapes(path, tensors)
-    scalars = _scalars(path, arrays, tensors, said)
+    scalars = _scalars(path, arrays, tensors, settings)
     entries = {
         name: TensorEntry(
-            dtype=t.dtype, shape=t.shape, order=said.order if name in _HEADED else None
+            dtype=t.dtype, shape=t.shape, order=settings.order if name in _HEADED else None
         )
         for name, t in tensors.items()
     }
     record = CaptureRecord(
         key=Key(run=run, step=step, layer=-1, site=path.stem),
-        phase=said.phase,
+        phase=settings.phase,
         mode="full",
         framework="unknown",
         device="unknown",
@@ -78,16 +80,18 @@ def arrival(path: Path, *, run: str, step: int, said: Said) -> tuple[Arrival, li
         options={"imported": "foreign npz"}, pid=0,
     )  # fmt: skip
     ignored = [name for name in arrays if name not in (*_ARRAYS, *_SCALARS)]
-    return Arrival(record=record, tensors=tensors, run=told), ignored
+    return ImportedCall(record=record, tensors=tensors, run=told), ignored
 
 
-def _tensor(path: Path, name: str, array: np.ndarray, said: Said) -> Tensor:
+def _tensor(path: Path, name: str, array: np.ndarray, settings: ForeignSettings) -> Tensor:
     if name in _HEADED and array.ndim != 4:
-        raise BadInput(f"{path}: {name} has shape {array.shape}; wanted four axes, {said.order}")
-    if name in _HEADED and said.order == "BSHD":
+        raise BadInput(
+            f"{path}: {name} has shape {array.shape}; wanted four axes, {settings.order}"
+        )
+    if name in _HEADED and settings.order == "BSHD":
         array = np.ascontiguousarray(array.swapaxes(1, 2))
-    if name in _HEADED and said.dtype and _holds_bits(array, said.dtype):
-        return Tensor(said.dtype, array.view(STORED_AS[said.dtype]))
+    if name in _HEADED and settings.dtype and _holds_bits(array, settings.dtype):
+        return Tensor(settings.dtype, array.view(STORED_AS[settings.dtype]))
     allowed = FLOATS if name in _HEADED else (*FLOATS, "bool")
     if array.dtype.name not in allowed or not array.dtype.isnative:
         raise BadInput(
@@ -120,22 +124,22 @@ def _check_shapes(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _scalars(
-    path: Path, arrays: dict[str, np.ndarray], tensors: dict[str, Tensor], said: Said
+    path: Path, arrays: dict[str, np.ndarray], tensors: dict[str, Tensor], settings: ForeignSettings
 ) -> dict[str, Scalar]:
     q, k = tensors["q"].shape, tensors["k"].shape
-    scale = said.scale if said.scale is not None else _scalar(path, arrays, "scale")
+    scale = settings.scale if settings.scale is not None else _scalar(path, arrays, "scale")
     scale = q[3] ** -0.5 if scale is None else float(scale)
-    causal = said.causal if said.causal is not None else _scalar(path, arrays, "causal")
+    causal = settings.causal if settings.causal is not None else _scalar(path, arrays, "causal")
     if not math.isfinite(scale):
         raise BadInput(f"{path}: scale {scale} is not a finite number")
     scalars: dict[str, Scalar] = {"scale": scale, "causal": bool(causal)}
     if causal:
-        if q[2] != k[2] and said.alignment is None:
+        if q[2] != k[2] and settings.alignment is None:
             raise BadInput(
                 f"{path} is causal with {q[2]} queries and {k[2]} keys: say whether the last of "
                 "each stand together (--alignment bottom-right) or the first (top-left)"
             )
-        scalars["alignment"] = said.alignment or "bottom-right"
+        scalars["alignment"] = settings.alignment or "bottom-right"
     return scalars
 
 

@@ -1,4 +1,4 @@
-"""Workloads out of a store: what a model really gave to its attention, as any other workload.
+"""Inputs of a workload, wherever they come from: drawn from its seed, or captured from a model.
 
 captured:captures/smollm2                     every record that has q, k and v
 captured:captures/smollm2#layer=3;phase=decode    some of them, as Store.find takes it
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.captures import captured_mask
+from assay.captures import mask
 from assay.captures.manifest import CaptureRecord, CaptureRun
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
@@ -22,7 +22,12 @@ PREFIX = "captured:"
 _NEEDED = ("q", "k", "v")
 
 
-def specs(entry: str, *, seed: int = 0) -> list[WorkloadSpec]:
+def make(spec: WorkloadSpec) -> Workload:
+    """Return the arrays of a workload: the same bits whenever and wherever it is called."""
+    return load(spec) if spec.captured else synthetic.draw(spec)
+
+
+def captured_specs(entry: str, *, seed: int = 0) -> list[WorkloadSpec]:
     """The workloads that an entry of a study's list stands for; `seed` draws their gradients."""
     wanted = entry.partition("#")[2]
     store = Store.open(store_path(entry))
@@ -34,7 +39,7 @@ def specs(entry: str, *, seed: int = 0) -> list[WorkloadSpec]:
     return [_spec(store, record, seed) for record in usable]
 
 
-def entry(path: Path, records: str | None = None) -> str:
+def workload_entry(path: Path, records: str | None = None) -> str:
     """The entry of a study's list that stands for some records of a store, or for all."""
     if path.is_file():
         raise BadInput(
@@ -76,7 +81,7 @@ def load(spec: WorkloadSpec) -> Workload:
     if _content(record) != spec.content:
         raise BadInput(f"{spec.captured} is not the record it was when this was planned; plan anew")
     tensors = store.read(record)
-    seen = captured_mask.understood(record, tensors)
+    seen = mask.understood(record, tensors)
     q, k, v = (tensors[name].numbers().astype(np.float32) for name in _NEEDED)
     grad_out = synthetic.draw(_gaussian(spec)).grad_out
     workload = Workload(
@@ -88,7 +93,7 @@ def load(spec: WorkloadSpec) -> Workload:
 def _spec(store: Store, record: CaptureRecord, seed: int) -> WorkloadSpec:
     q, k = record.tensors["q"], record.tensors["k"]
     tensors = store.read(record) if "mask" in record.tensors else {}
-    seen = captured_mask.understood(record, tensors)
+    seen = mask.understood(record, tensors)
     batch, heads, queries, dim = q.shape
     scale = record.scalars.get("scale")
     if not isinstance(scale, float | int):

@@ -8,7 +8,7 @@ from assay.captures.tensor import Tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded:
+class LoadedTensors:
     """Tensors that reached the host, or statistics that were computed where they lay."""
 
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
@@ -16,11 +16,11 @@ class Loaded:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class CapturedCall:
     """What a model gives. `load` runs later, in the writer's thread, and may wait for a copy.
 
-    What `load` gives must not change until `release` is called, which happens once for every Taken
-    that was put: written, dropped or refused as a duplicate.
+    What `load` gives must not change until `release` is called, which happens once for every
+    CapturedCall that was put: written, dropped or refused as a duplicate.
     """
 
     key: Key
@@ -31,7 +31,7 @@ class Taken:
     scalars: Mapping[str, Scalar]
     shapes: Mapping[str, TensorEntry]  # of what `load` will give, and of what is left out and why
     nbytes: int  # what it holds in memory until it is written
-    load: Callable[[], Loaded] | None = None  # not called where only shapes are kept
+    load: Callable[[], LoadedTensors] | None = None  # not called where only shapes are kept
     release: Callable[[], None] | None = None
     axes: Mapping[str, int] = field(default_factory=dict)  # along which a cache grows, by tensor
     cut: Mapping[str, str] = field(default_factory=dict)  # what was left out on purpose

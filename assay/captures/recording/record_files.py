@@ -12,13 +12,12 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from assay.captures.files import tensor_files
-from assay.captures.manifest import CaptureRecord, Delta, Line, Statistics, TensorEntry
-from assay.captures.recording import deltas
-from assay.captures.recording.deltas import Memory
-from assay.captures.recording.selection import Options
+from assay.captures import deltas, tensor_files
+from assay.captures.deltas import Memory
+from assay.captures.manifest import CaptureRecord, Delta, ManifestLine, Statistics, TensorEntry
+from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.recording.shared_files import NAMES, SharedFile, SharedFiles
-from assay.captures.recording.taken import Loaded, Taken
 from assay.captures.statistics import statistics
 from assay.captures.store import SHARED, Store
 from assay.captures.tensor import Tensor
@@ -48,10 +47,10 @@ class Pending:
         return {entry.delta.base for entry in self.record.tensors.values() if entry.delta}
 
 
-class Filing:
+class RecordFiles:
     """Files the records of one run and rank. One thread prepares and settles, any may write."""
 
-    def __init__(self, store: Store, folder: Path, options: Options) -> None:
+    def __init__(self, store: Store, folder: Path, options: CaptureOptions) -> None:
         self._store = store
         self._folder = folder
         self._options = options
@@ -69,7 +68,7 @@ class Filing:
         """Whether records have files, or only lines."""
         return self._options.mode == "full"
 
-    def prepare(self, taken: Taken, loaded: Loaded) -> Pending:
+    def prepare(self, taken: CapturedCall, loaded: LoadedTensors) -> Pending:
         """Decide what is stored where, within the budget."""
         record = _described(taken, self._options.mode)
         if self._options.mode == "shapes":
@@ -86,7 +85,7 @@ class Filing:
         checksum = tensor_files.write_parts(pending.path, pending.parts, sync=self._options.sync)
         return replace(pending.record, checksum=checksum)
 
-    def settle(self, lines: Sequence[Line]) -> None:
+    def settle(self, lines: Sequence[ManifestLine]) -> None:
         """Make the names of their files durable, then list them."""
         if self._options.sync and any(isinstance(one, CaptureRecord) and one.file for one in lines):
             with explained(self._folder):
@@ -103,7 +102,9 @@ class Filing:
                     (self._store.path / record.file).unlink()
                 self.bytes -= record.bytes
 
-    def _placed(self, record: CaptureRecord, taken: Taken, tensors: dict[str, Tensor]) -> Pending:
+    def _placed(
+        self, record: CaptureRecord, taken: CapturedCall, tensors: dict[str, Tensor]
+    ) -> Pending:
         path = self._folder / f"{record.name}.{self._options.form}"
         if path.exists():
             raise AlreadyThere
@@ -129,7 +130,7 @@ class Filing:
         name = str(path.relative_to(self._store.path))
         return Pending(record=replace(record, file=name, bytes=size), path=path, parts=parts)
 
-    def _axes(self, taken: Taken, tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    def _axes(self, taken: CapturedCall, tensors: Mapping[str, Tensor]) -> dict[str, int]:
         """Along which tensors may be told by what changed; in training everything changes."""
         if not self._options.deltas or taken.phase == "train":
             return {}
@@ -164,7 +165,7 @@ def now() -> str:
     return f"{stamp}.{int(moment % 1 * 1000):03d}Z"
 
 
-def _described(taken: Taken, mode: str) -> CaptureRecord:
+def _described(taken: CapturedCall, mode: str) -> CaptureRecord:
     return CaptureRecord(
         key=taken.key,
         phase=taken.phase,
@@ -179,7 +180,7 @@ def _described(taken: Taken, mode: str) -> CaptureRecord:
     )
 
 
-def _entries(taken: Taken, tensors: Mapping[str, Tensor]) -> dict[str, TensorEntry]:
+def _entries(taken: CapturedCall, tensors: Mapping[str, Tensor]) -> dict[str, TensorEntry]:
     """What the manifest says of each tensor; what was promised and did not come says so."""
     found = {}
     for name, entry in taken.shapes.items():
@@ -196,7 +197,7 @@ def _entries(taken: Taken, tensors: Mapping[str, Tensor]) -> dict[str, TensorEnt
     return found
 
 
-def _with_statistics(taken: Taken, loaded: Loaded) -> dict[str, TensorEntry]:
+def _with_statistics(taken: CapturedCall, loaded: LoadedTensors) -> dict[str, TensorEntry]:
     found: dict[str, Statistics] = dict(loaded.stats)
     for name, tensor in loaded.tensors.items():
         if name not in found:
@@ -208,7 +209,7 @@ def _with_statistics(taken: Taken, loaded: Loaded) -> dict[str, TensorEntry]:
     return entries
 
 
-def _heads_axis(name: str, tensor: Tensor, taken: Taken) -> int | None:
+def _heads_axis(name: str, tensor: Tensor, taken: CapturedCall) -> int | None:
     """Axis 1 of [B, H, S, D]; axis 2 where the sequence is axis 1."""
     if len(tensor.shape) != 4 or name == "mask":
         return None

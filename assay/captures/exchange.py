@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import asdict, replace
 
-from assay.captures.files import tensor_files
-from assay.captures.manifest import CaptureRecord, CaptureRun, End, Key, Line
-from assay.captures.recording.filing import Filing
-from assay.captures.recording.selection import Options
-from assay.captures.recording.taken import Loaded, Taken
+from assay.captures import tensor_files
+from assay.captures.manifest import CaptureRecord, CaptureRun, Key, ManifestLine, RunEnd
+from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
+from assay.captures.recording.options import CaptureOptions
+from assay.captures.recording.record_files import RecordFiles
 from assay.captures.store import Store, check_run, new_run_name
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
@@ -26,25 +26,25 @@ class Note(CaptureRecord, frozen=True, kw_only=True, tag="record", tag_field="ki
     """A record, and what its store says of the run that it belongs to."""
 
     of: CaptureRun | None = None
-    ended: End | None = None
+    ended: RunEnd | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrival:
+class ImportedCall:
     """One call out of a file, to be taken in."""
 
     record: CaptureRecord
     tensors: dict[str, Tensor]
     run: CaptureRun
-    ended: End | None = None
+    ended: RunEnd | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Imported:
+class ImportReport:
     """What became of each file."""
 
-    taken: dict[Path, str] = field(default_factory=dict)  # the name of its record
-    known: dict[Path, str] = field(default_factory=dict)  # the same, which was there before
+    added: dict[Path, str] = field(default_factory=dict)  # the name of its record
+    present: dict[Path, str] = field(default_factory=dict)  # the same, which was there before
     refused: dict[Path, str] = field(default_factory=dict)  # why
 
 
@@ -66,7 +66,7 @@ def export(store: Store, records: Sequence[CaptureRecord], folder: Path) -> list
     return written
 
 
-def arrival(path: Path) -> Arrival:
+def read_exported(path: Path) -> ImportedCall:
     """The record of a file that `export` wrote; BadInput where it is none."""
     tensors, text = tensor_files.read_with_note(path)
     try:
@@ -80,13 +80,15 @@ def arrival(path: Path) -> Arrival:
     run = note.of or _unknown_run(note)
     if (run.run, run.rank) != (note.key.run, note.key.rank):
         raise BadInput(f"{path}: its record is of another run than it says")
-    return Arrival(record=_plain(note), tensors=tensors, run=run, ended=note.ended)
+    return ImportedCall(record=_plain(note), tensors=tensors, run=run, ended=note.ended)
 
 
-def take_in(store: Store, arrivals: Iterable[tuple[Path, Arrival | BadInput]]) -> Imported:
+def import_calls(
+    store: Store, arrivals: Iterable[tuple[Path, ImportedCall | BadInput]]
+) -> ImportReport:
     """Add calls to a store. One that cannot be taken does not keep the others out."""
-    found = Imported()
-    filing: Filing | None = None
+    found = ImportReport()
+    filing: RecordFiles | None = None
     listed = store.manifest()
     records = {record.key: record for record in listed.records}
     runs = {(run.run, run.rank) for run in listed.runs}
@@ -95,9 +97,9 @@ def take_in(store: Store, arrivals: Iterable[tuple[Path, Arrival | BadInput]]) -
             if isinstance(one, BadInput):
                 raise one
             if one.record.key in records:
-                found.known[path] = _known(store, records[one.record.key], one)
+                found.present[path] = _known(store, records[one.record.key], one)
                 continue
-            filing = filing or Filing(store, _new_folder(store), Options())
+            filing = filing or RecordFiles(store, _new_folder(store), CaptureOptions())
             record, lines = _filed(filing, one, runs)
             filing.settle(lines)
         except BadInput as error:
@@ -105,7 +107,7 @@ def take_in(store: Store, arrivals: Iterable[tuple[Path, Arrival | BadInput]]) -
             continue
         records[record.key] = record
         runs.add((one.run.run, one.run.rank))
-        found.taken[path] = record.name
+        found.added[path] = record.name
     return found
 
 
@@ -115,10 +117,10 @@ def _new_folder(store: Store) -> Path:
 
 
 def _filed(
-    filing: Filing, one: Arrival, runs: set[tuple[str, int]]
-) -> tuple[CaptureRecord, list[Line]]:
+    filing: RecordFiles, one: ImportedCall, runs: set[tuple[str, int]]
+) -> tuple[CaptureRecord, list[ManifestLine]]:
     said = one.record
-    taken = Taken(
+    taken = CapturedCall(
         key=said.key,
         phase=said.phase,
         framework=said.framework,
@@ -130,14 +132,14 @@ def _filed(
         cut=said.cut,
         time=said.time,
     )
-    record = filing.write(filing.prepare(taken, Loaded(tensors=one.tensors)))
-    lines: list[Line] = []
+    record = filing.write(filing.prepare(taken, LoadedTensors(tensors=one.tensors)))
+    lines: list[ManifestLine] = []
     if (one.run.run, one.run.rank) not in runs:
         lines = [one.run] + ([one.ended] if one.ended else [])
     return record, [*lines, record]
 
 
-def _known(store: Store, there: CaptureRecord, one: Arrival) -> str:
+def _known(store: Store, there: CaptureRecord, one: ImportedCall) -> str:
     """The name of a record that is there; refused where it holds something else."""
     before = store.read(there)
     same = before.keys() == one.tensors.keys() and all(
@@ -148,7 +150,7 @@ def _known(store: Store, there: CaptureRecord, one: Arrival) -> str:
     return there.name
 
 
-def _note(record: CaptureRecord, run: CaptureRun | None, end: End | None) -> Note:
+def _note(record: CaptureRecord, run: CaptureRun | None, end: RunEnd | None) -> Note:
     said = asdict(_plain(record))
     return Note(**said, of=run, ended=end)
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from assay.captures.manifest import TensorEntry
-from assay.captures.recording.taken import Loaded, Taken
+from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
 from assay.captures.tensor import Tensor, tensor_of
 
 SITE = "model.layers.0.self_attn"
@@ -27,9 +27,9 @@ def taken(recording, tensors, *, step=0, layer=0, site=SITE, call=0, phase="eval
         "scalars": {"causal": True, "scale": 0.5},
         "shapes": {n: TensorEntry(dtype=t.dtype, shape=t.shape) for n, t in tensors.items()},
         "nbytes": sum(tensor.nbytes for tensor in tensors.values()),
-        "load": lambda: Loaded(tensors=tensors),
+        "load": lambda: LoadedTensors(tensors=tensors),
     }
-    return Taken(**(said | given))
+    return CapturedCall(**(said | given))
 
 
 def equal(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:

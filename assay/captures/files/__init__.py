@@ -1,1 +1,0 @@
-"""Tensors in files: forms, checksums, and the exchange with other programs."""
