@@ -24,8 +24,8 @@ from assay.studies.cell import Cell, outcome
 from assay.subjects.outcome import Begin
 
 if TYPE_CHECKING:
+    from assay.correctness.models.examined_model import ExaminedModel
     from assay.correctness.models.finding import Finding
-    from assay.correctness.models.subject import Subject
 
 GATES = "gates"
 _FULL_SIZE = "counted at GPT-2 124M size, built on the meta device"
@@ -51,7 +51,7 @@ def run_gates(cell: Cell) -> Iterator[Begin | Measurement]:
     torch.set_num_threads(1)  # models are small: a second thread would only wait
     candidates = select(_entries(cell), cell.plugin_folders).candidates
     try:
-        examination.gates_in_order(tuple(cell.plugin_folders))
+        examination.load_gates(tuple(cell.plugin_folders))
     except BadInput as error:
         for candidate in candidates:
             yield _measurement(candidate, cell, "load", status="failed", reason=str(error))
@@ -80,11 +80,11 @@ def _alone(candidate: Candidate, cell: Cell) -> Iterator[Begin | Measurement]:
     except BadInput as error:
         yield _measurement(candidate, cell, "load", status="failed", reason=str(error))
         return
-    gates = examination.gates_in_order(tuple(cell.plugin_folders))
+    gates = examination.load_gates(tuple(cell.plugin_folders))
     start = time.perf_counter()
     for gate in cell.probes:
         yield Begin(candidate.name, gate)
-        found = examination.examine_all(subject, [gate], folders=cell.plugin_folders)[gate]
+        found = examination.run_gates(subject, [gate], folders=cell.plugin_folders)[gate]
         yield _said(candidate, cell, gate, found, gates[gate].DEBUG)
     elapsed_s = time.perf_counter() - start
     yield Begin(candidate.name, MODEL_PARAMETERS)
@@ -107,13 +107,13 @@ def _together(candidates: Sequence[Candidate], cell: Cell) -> Iterator[Begin | M
             yield from msgspec.convert(found, list[Measurement])
 
 
-def _subject(candidate: Candidate) -> "Subject":
-    from assay.correctness.models import own_models
-    from assay.correctness.models import subject as subjects
+def _subject(candidate: Candidate) -> "ExaminedModel":
+    from assay.correctness.models import user_models
+    from assay.correctness.models.examined_model import variant_model
 
     if candidate.file is not None:
-        return own_models.subject(candidate.file, candidate.class_name)
-    return subjects.of_variant(candidate.variant, candidate.options, name=candidate.name)
+        return user_models.subject(candidate.file, candidate.class_name)
+    return variant_model(candidate.variant, candidate.options, name=candidate.name)
 
 
 def _said(candidate: Candidate, cell: Cell, gate: str, found: "Finding", debug: str) -> Measurement:
@@ -130,7 +130,7 @@ def _said(candidate: Candidate, cell: Cell, gate: str, found: "Finding", debug: 
 
 
 def _facts(
-    candidate: Candidate, cell: Cell, subject: "Subject", elapsed_s: float
+    candidate: Candidate, cell: Cell, subject: "ExaminedModel", elapsed_s: float
 ) -> Iterator[Measurement]:
     from assay.correctness.models.full_size import full_size
 

@@ -16,8 +16,8 @@ pytest.importorskip("torch")
 from new_process import environment
 
 from assay import plugins
-from assay.correctness.models import own_models
-from assay.correctness.models.examination import examine_all
+from assay.correctness.models import user_models
+from assay.correctness.models.examination import run_gates
 
 HERE = Path(__file__).parent / "models"
 
@@ -34,8 +34,8 @@ def literals(path: Path) -> dict:
 
 def failures(path: Path) -> dict[str, str]:
     """Reasons by gate."""
-    (subject,) = own_models.subjects(path)
-    found = examine_all(subject)
+    (subject,) = user_models.subjects(path)
+    found = run_gates(subject)
     return {gate: finding.reason for gate, finding in found.items() if finding.status == "failed"}
 
 

@@ -3,7 +3,6 @@
 import traceback
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,41 +10,38 @@ from types import ModuleType
 import torch
 
 from assay import plugins
-from assay.correctness.models.finding import BrokenContract, Finding, failed
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.examined_model import ExaminedModel
+from assay.correctness.models.finding import ContractViolation, Finding, failed
 from assay.errors import BadInput
 
 KIND = "gates"
 _LONGEST = 400  # characters of a message that are told
 
 
-def examine_all(
-    subject: Subject,
+def run_gates(
+    subject: ExaminedModel,
     gates: Sequence[str] | None = None,
-    fast: bool = False,
     folders: Sequence[Path] = (),
 ) -> dict[str, Finding]:
     """What each gate finds, by name and in order; all gates where none are named."""
-    there = gates_in_order(tuple(folders))
+    there = load_gates(tuple(folders))
     unknown = [name for name in gates or () if name not in there]
     if unknown:
         raise BadInput(f"there is no gate {unknown[0]!r}; there are {', '.join(there)}")
-    if subject.fast != fast:  # the same subject keeps what its gates share
-        subject = replace(subject, fast=fast)
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return {name: examine(there[name], subject) for name in there if name in (gates or there)}
 
 
 @cache
-def gates_in_order(folders: tuple[Path, ...] = ()) -> dict[str, ModuleType]:
+def load_gates(folders: tuple[Path, ...] = ()) -> dict[str, ModuleType]:
     """Every gate, loaded."""
     listed = plugins.listing(KIND, folders).values()
     ordered = sorted(listed, key=lambda plugin: (plugin.literals["ORDER"], plugin.name))
     return {plugin.name: plugins.load(plugin) for plugin in ordered}
 
 
-def examine(gate: ModuleType, subject: Subject) -> Finding:
+def examine(gate: ModuleType, subject: ExaminedModel) -> Finding:
     """What one gate finds."""
     try:
         return gate.examine(subject)
@@ -53,16 +49,16 @@ def examine(gate: ModuleType, subject: Subject) -> Finding:
         return failed(told(error, subject))
 
 
-def told(error: BaseException, subject: Subject) -> str:
+def told(error: BaseException, subject: ExaminedModel) -> str:
     """An exception in one line: what it is, what it says, where in the model it arose."""
     message = " ".join(str(error).split())[:_LONGEST]
-    if not isinstance(error, BrokenContract):
+    if not isinstance(error, ContractViolation):
         message = f"{type(error).__name__}: {message}"
     place = _place(error.__cause__ or error, subject)
     return f"{message} ({place})" if place else message
 
 
-def _place(error: BaseException, subject: Subject) -> str:
+def _place(error: BaseException, subject: ExaminedModel) -> str:
     """The innermost line of the model's own file; of the family, of a part or of the decoder."""
     frames = traceback.extract_tb(error.__traceback__)
     if subject.source is not None:

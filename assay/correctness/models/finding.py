@@ -1,19 +1,20 @@
-"""What a gate says of a model: passed, failed or does not apply, with what was seen."""
+"""Findings of a gate: passed, failed or not applicable, with numbers and a reason."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 
-class BrokenContract(Exception):
-    """A model does not do what docs/models.md asks of every model; the message says what."""
+class ContractViolation(Exception):
+    """A model breaks the contract of docs/models.md; the message says how."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """`value` is what the gate measured, such as the largest difference; None where nothing was.
+    """Result of one gate on one model.
 
-    `reason` says what was seen in words and numbers, also of a gate that was passed.
+    `value` is what the gate measured, such as the largest difference, or None; `reason` describes
+    it in words and numbers, also where the gate passed.
     """
 
     status: Literal["ok", "failed", "unsupported"]
@@ -23,17 +24,17 @@ class Finding:
 
 
 def passed(reason: str, *, value: float | None = None, unit: str = "") -> Finding:
-    return Finding(status="ok", reason=reason, value=_known(value), unit=unit)
+    return Finding(status="ok", reason=reason, value=_finite(value), unit=unit)
 
 
 def failed(reason: str, *, value: float | None = None, unit: str = "") -> Finding:
-    return Finding(status="failed", reason=reason, value=_known(value), unit=unit)
+    return Finding(status="failed", reason=reason, value=_finite(value), unit=unit)
 
 
 def unsupported(reason: str) -> Finding:
     return Finding(status="unsupported", reason=reason)
 
 
-def _known(value: float | None) -> float | None:
-    """A record holds no number that is not finite."""
+def _finite(value: float | None) -> float | None:
+    """Records hold finite numbers only."""
     return float(value) if value is not None and math.isfinite(value) else None

@@ -9,7 +9,7 @@ import torch
 from torch.nn import init
 from torch.overrides import TorchFunctionMode
 
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.models.gpt2.variants import model_class
 
 DTYPE = torch.bfloat16
@@ -24,7 +24,7 @@ class FullSize:
     reason: str = ""
 
 
-def full_size(subject: Subject, options: Mapping[str, Any]) -> FullSize:
+def full_size(subject: ExaminedModel, options: Mapping[str, Any]) -> FullSize:
     """Of the class of a subject, with its options at that size."""
     config = type(subject.config)(**options)
     try:

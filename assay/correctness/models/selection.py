@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from assay.correctness.models import model_files, tiny
+from assay.correctness.models import model_names, tiny
 from assay.errors import BadInput
 from assay.models.gpt2 import option_text, steps, variants
 from assay.models.gpt2.variants import Variant
@@ -81,7 +81,7 @@ def _candidates(entry: str, folders: Sequence[Path], warnings: list[str]) -> Ite
         yield from _group(entry, folders)
     elif file := _FILE.fullmatch(entry):
         yield from _in_file(Path(file[1]), file[2] or "")
-    elif entry.startswith(model_files.MODEL):
+    elif entry.startswith(model_names.MODEL):
         yield _by_name(entry, folders)
     else:
         try:
@@ -103,7 +103,7 @@ def _group(name: str, folders: Sequence[Path]) -> Iterator[Candidate]:
     if name in ("all", "pairs"):
         yield from _pairs(folders)
     if name == "all":
-        found = model_files.in_folders(folders).items()
+        found = model_names.in_folders(folders).items()
         yield from (_of_class(class_name, file) for class_name, file in found)
 
 
@@ -130,7 +130,7 @@ def _covering(there: Sequence[Variant]) -> list[Variant]:
 
 
 def _in_file(path: Path, rest: str) -> Iterator[Candidate]:
-    names = model_files.names_in(path)
+    names = model_names.names_in(path)
     asked = rest.removeprefix(":")
     if rest and asked not in names:
         raise BadInput(
@@ -141,7 +141,7 @@ def _in_file(path: Path, rest: str) -> Iterator[Candidate]:
 
 def _by_name(entry: str, folders: Sequence[Path]) -> Candidate:
     name, _, given = entry.partition(option_text.BETWEEN)
-    own = model_files.in_folders(folders)
+    own = model_names.in_folders(folders)
     if name in own:
         return _of_class(name, own[name])
     variant = variants.parse(name, folders)

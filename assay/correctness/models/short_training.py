@@ -1,88 +1,88 @@
-"""A few steps of training, and what they showed: losses, norms, which weights were reached.
+"""A few steps of AdamW with what they showed: losses, norms, and which weights gradients reached.
 
-The batches hold every word at least once and every position, so that no row of an embedding
-goes without a gradient for want of use.
+The batches hold every word at least once and every position, so that no row of an embedding goes
+without a gradient for want of use.
 """
 
 import torch
 from torch import nn
 
-from assay.correctness.models.model_calls import call
+from assay.correctness.models.forward import forward
 
-STEPS, MOST_STEPS = 3, 12  # the latter where some weight goes without a gradient
-_RATE, _CLIP = 1e-2, 1.0
+STEPS, MOST_STEPS = 3, 12  # the latter where some weight has no gradient yet
+_LEARNING_RATE, _CLIP = 1e-2, 1.0
 
 
-class Training:
+class ShortTraining:
     """The model after STEPS steps of AdamW, each on a batch of its own."""
 
     def __init__(self, model: nn.Module, *, vocabulary: int, length: int) -> None:
         self.model = model
         self.losses: list[float] = []
-        self.norms: list[float] = []
-        self.moved: dict[str, bool] = {}  # weights whose gradient was not zero: whether they moved
-        self.reached: dict[str, torch.Tensor | None] = {}  # which elements; None: no gradient
-        self.unfit: list[str] = []  # weights with a gradient or a value that is not finite
-        self.strays: list[torch.Tensor] = []  # ask for a gradient in each step, and are no weights
+        self.norms: list[float] = []  # of the gradients
+        self.moved: dict[str, bool] = {}  # by weight with a gradient: did the first step move it?
+        self.reached: dict[str, torch.Tensor | None] = {}  # elements with a gradient; None: none
+        self.not_finite: list[str] = []  # weights with such a value or gradient
+        self.strays: list[torch.Tensor] = []  # in the graph of each step, but no parameters
         self._batch = (vocabulary, length)
-        optimizer = torch.optim.AdamW(self._asking().values(), lr=_RATE, fused=True)
+        optimizer = torch.optim.AdamW(self._trainable().values(), lr=_LEARNING_RATE, fused=True)
         for number in range(STEPS):
             self._step(optimizer, number)
         for number in range(STEPS, MOST_STEPS):  # an expert may wait for its token
             if all(reached is not None and reached.any() for reached in self.reached.values()):
                 break
             self._step(optimizer, number)
-        self.unfit += [
-            name for name, p in self._asking().items() if not p.detach().isfinite().all()
-        ]
+        for name, weight in self._trainable().items():
+            if not weight.detach().isfinite().all():
+                self.not_finite.append(name)
 
-    def _asking(self) -> dict[str, nn.Parameter]:
+    def _trainable(self) -> dict[str, nn.Parameter]:
         return {name: p for name, p in self.model.named_parameters() if p.requires_grad}
 
     def _step(self, optimizer: torch.optim.Optimizer, number: int) -> None:
         optimizer.zero_grad(set_to_none=True)
         idx, targets = batch(*self._batch, seed=number)
-        loss = call(self.model, idx, targets).loss
+        loss = forward(self.model, idx, targets).loss
         if number < 2:
-            there = _strays(loss, self.model)
-            known = [one for one in there if any(one is other for other in self.strays)]
-            self.strays = known if number else there
+            strays = _strays(loss, self.model)
+            again = [new for new in strays if any(new is old for old in self.strays)]
+            self.strays = again if number else strays
         loss.backward()
         self.losses.append(float(loss.detach()))
-        asking = self._asking()
-        norm = torch.nn.utils.clip_grad_norm_(asking.values(), _CLIP)
+        weights = self._trainable()
+        norm = torch.nn.utils.clip_grad_norm_(weights.values(), _CLIP)
         self.norms.append(float(norm))
-        self._note(asking, finite=bool(norm.isfinite()))
-        before = {name: p.detach().clone() for name, p in asking.items()} if number == 0 else {}
+        self._record_gradients(weights, finite=bool(norm.isfinite()))
+        before = {name: p.detach().clone() for name, p in weights.items()} if number == 0 else {}
         optimizer.step()
         for name, old in before.items():
             if self.reached[name] is not None and self.reached[name].any():
-                self.moved[name] = not torch.equal(old, asking[name].detach())
+                self.moved[name] = not torch.equal(old, weights[name].detach())
 
-    def _note(self, asking: dict[str, nn.Parameter], *, finite: bool) -> None:
-        for name, weight in asking.items():
-            known = self.reached.setdefault(name, None)
+    def _record_gradients(self, weights: dict[str, nn.Parameter], *, finite: bool) -> None:
+        for name, weight in weights.items():
+            reached = self.reached.setdefault(name, None)
             if weight.grad is None:
                 continue
             if not finite and not weight.grad.isfinite().all():
-                self.unfit.append(name)
-            here = weight.grad != 0
-            self.reached[name] = here if known is None else known | here
+                self.not_finite.append(name)
+            nonzero = weight.grad != 0
+            self.reached[name] = nonzero if reached is None else reached | nonzero
 
 
 def _strays(loss: torch.Tensor, model: nn.Module) -> list[torch.Tensor]:
-    """Tensors at the ends of a graph that are none of a model's weights."""
+    """Leaves of an autograd graph that are no parameters of the model."""
     weights = {id(weight) for weight in model.parameters()}
-    waiting, seen, found = [loss.grad_fn], set(), []
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
+    pending, visited, strays = [loss.grad_fn], set(), []
+    while pending:
+        node = pending.pop()
+        if node is None or node in visited:
             continue
-        seen.add(node)
+        visited.add(node)
         if hasattr(node, "variable") and id(node.variable) not in weights:
-            found.append(node.variable)
-        waiting += [before for before, _ in node.next_functions]
-    return found
+            strays.append(node.variable)
+        pending += [following for following, _ in node.next_functions]
+    return strays
 
 
 def batch(vocabulary: int, length: int, *, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

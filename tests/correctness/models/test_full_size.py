@@ -6,8 +6,8 @@ pytest.importorskip("torch")
 
 import torch
 
+from assay.correctness.models.examined_model import ExaminedModel, variant_model
 from assay.correctness.models.full_size import full_size
-from assay.correctness.models.subject import Subject, of_variant
 from assay.models.gpt2.config import GPTConfig
 
 
@@ -35,14 +35,14 @@ class Numbers(Plain):
         self.start = self.wte.weight.sum().item()
 
 
-def subject_of(kind) -> Subject:
+def subject_of(kind) -> ExaminedModel:
     config = GPTConfig(n_layer=1, n_head=1, n_embd=4, vocab_size=7)
-    return Subject(name=kind.__name__, build=kind, config=config)
+    return ExaminedModel(name=kind.__name__, build=kind, config=config)
 
 
 def test_it_is_that_of_the_model_itself():
     options = {"d_latent": 128}
-    subject = of_variant("GPT2_MLA", options)
+    subject = variant_model("GPT2_MLA", options)
     found = full_size(subject, options)
     model = type(subject.make(0))(type(subject.config)(**options))
     assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
@@ -50,7 +50,7 @@ def test_it_is_that_of_the_model_itself():
 
 
 def test_nothing_is_left_behind():
-    full_size(of_variant("GPT2"), {})
+    full_size(variant_model("GPT2"), {})
     made = torch.nn.Linear(2, 2)
     assert made.weight.dtype == torch.float32 and made.weight.device.type == "cpu"
 

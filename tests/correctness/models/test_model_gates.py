@@ -6,28 +6,28 @@ import pytest
 
 from assay import plugins
 from assay.correctness.models import tiny
-from assay.correctness.models.examination import examine_all, gates_in_order
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.examination import load_gates, run_gates
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.errors import BadInput
 
 
 def subject(kind, name="GPT2_Tested"):
     config = tiny.config(latent=False)
-    return Subject(name=name, build=kind, config=config)
+    return ExaminedModel(name=name, build=kind, config=config)
 
 
 @pytest.mark.parametrize("name", gate_cases.BROKEN)
 def test_a_planted_error_is_found_by_its_gate(name):
     gate, kind = gate_cases.BROKEN[name]
-    finding = examine_all(subject(kind), [gate])[gate]
+    finding = run_gates(subject(kind), [gate])[gate]
     assert finding.status == "failed", finding
     assert finding.reason
 
 
 @pytest.mark.parametrize("name", gate_cases.SOUND)
 def test_a_sound_model_fails_no_gate(name):
-    found = examine_all(subject(gate_cases.SOUND[name]))
-    assert list(found) == list(gates_in_order())
+    found = run_gates(subject(gate_cases.SOUND[name]))
+    assert list(found) == list(load_gates())
     assert not {gate: finding for gate, finding in found.items() if finding.status == "failed"}
 
 
@@ -37,26 +37,21 @@ def test_every_gate_has_a_planted_error_and_says_how_to_debug():
     assert all(gate.literals["DEBUG"] and gate.literals["ORDER"] < 100 for gate in gates.values())
 
 
-def test_a_fast_examination_finds_the_same():
-    found = examine_all(subject(gate_cases.BROKEN["a mask aligned top-left"][1]), fast=True)
-    assert [gate for gate, finding in found.items() if finding.status == "failed"] == ["cached"]
-
-
 def test_a_gate_that_does_not_apply_says_why():
-    found = examine_all(subject(gate_models.Model), ["neutral", "gauge", "splice", "bytes"])
+    found = run_gates(subject(gate_models.Model), ["neutral", "gauge", "splice", "bytes"])
     assert {finding.status for finding in found.values()} == {"unsupported"}
     assert "no cache_bytes" in found["bytes"].reason and "512 for each" in found["bytes"].reason
 
 
 def test_a_model_that_cannot_be_built_fails_every_gate_and_names_the_exception():
     kind = gate_cases.BROKEN["cannot be built"][1]
-    found = examine_all(subject(kind))
+    found = run_gates(subject(kind))
     assert {finding.status for finding in found.values()} == {"failed"}
     assert all("TypeError" in finding.reason for finding in found.values())
 
 
 def test_findings_say_what_was_seen_in_numbers():
-    finding = examine_all(
+    finding = run_gates(
         subject(gate_cases.BROKEN["transposed after the mask, in training"][1]), ["causality"]
     )["causality"]
     assert "in train mode" in finding.reason and "in eval mode" not in finding.reason
@@ -67,13 +62,13 @@ def test_examinations_leave_the_random_state_alone():
     import torch
 
     before = torch.get_rng_state()
-    examine_all(subject(gate_models.Model))
+    run_gates(subject(gate_models.Model))
     assert torch.equal(before, torch.get_rng_state())
 
 
 def test_an_unknown_gate_is_refused():
     with pytest.raises(BadInput, match=r"no gate 'sharpness'; there are logits, step"):
-        examine_all(subject(gate_models.Model), ["sharpness"])
+        run_gates(subject(gate_models.Model), ["sharpness"])
 
 
 def test_a_gate_of_the_users_own(tmp_path):
@@ -84,5 +79,5 @@ def test_a_gate_of_the_users_own(tmp_path):
         "    count = subject.make(0).get_num_params()\n"
         "    return (passed if count < 100 else failed)(f'{count} weights', value=count)\n"
     )
-    found = examine_all(subject(gate_models.Model), ["small"], folders=[tmp_path])
+    found = run_gates(subject(gate_models.Model), ["small"], folders=[tmp_path])
     assert found["small"].status == "failed" and "weights" in found["small"].reason

@@ -2,18 +2,18 @@
 
 Catches scores transposed after the mask, averages over all tokens, attention without a mask and
 statistics of a whole batch. Five published mechanisms read the future; one of them in training
-only. Weights are awake and in float64, for a gate near zero hid one of the five.
+only. Weights are perturbed and in float64, for a gate near zero hid one of the five.
 """
 
 from collections.abc import Iterator
 
 import torch
 
-from assay.correctness.models.awake import Awake, turned
+from assay.correctness.models.comparison import Comparison, compare, requirement, summarize
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding
-from assay.correctness.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.correctness.models.model_calls import call
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.forward import forward, in_mode
+from assay.correctness.models.perturbation import PerturbedModel, dtype_name, signs_flipped
 
 ORDER = 3
 DEBUG = (
@@ -22,71 +22,38 @@ DEBUG = (
     "norm or softmax over time or batch, and branches on self.training."
 )
 MODES = ("train", "eval")
-_BLIND = 1e-4  # of the largest logit: what moves by less has not been read, whatever the dtype
-_SHORT = {"train": (6,), "eval": (6, 1)}  # tokens of shorter calls
-_FAR = (0.55, 0.97)  # of the longest sequence: where tokens of the larger model change
+_UNREAD = 1e-4  # of the largest logit: a token that moves less was not read, whatever the dtype
+_SHORT_LENGTHS = {"train": (6,), "eval": (6, 1)}
+_FAR_CUTS = (0.55, 0.97)  # of the longest sequence: where tokens of the larger model change
 
 
-def examine(subject: Subject) -> Finding:
-    """All cuts at once in one wide batch, then pairs of calls with one and two sequences; those
-    in train mode build graphs, as training does."""
-    awake = subject.awake
-    rows = changed_rows(subject)
-    seen: list[Comparison] = []
-    for name in MODES:
-        with mode(awake.model, name):
-            crowded = _logits(awake, rows)
-            seen += _all_cuts(rows, crowded, awake, f"in {name} mode")
-        with mode(awake.model, name, graphs=name == "train"):
-            seen += _one_sequence(subject, awake, crowded[:1], name)
-            seen += _two_sequences(subject, awake, f"in {name} mode")
-    with mode(awake.model, "train"), turned(awake):
-        seen += _all_cuts(rows, _logits(awake, rows), awake, "in train mode")
-    if subject.large is not None and all(one.holds for one in seen):
-        with subject.large.told():
-            seen += _far(subject.large)
-    dtype = str(awake.dtype).removeprefix("torch.")
-    return verdict(seen, held=f"nothing moves ahead of a change, in {dtype}, train and eval mode")
+def examine(subject: ExaminedModel) -> Finding:
+    """Change tokens at all cuts in one wide batch, then in calls with one and two sequences.
 
-
-def _all_cuts(
-    rows: torch.Tensor, logits: torch.Tensor, awake: Awake, when: str
-) -> Iterator[Comparison]:
-    """Row 0 as it is; for every t a row changed from t on, and a row changed only at t."""
-    length = rows.shape[1]
-    moved = (logits - logits[:1]).abs().amax(dim=-1) / logits[:1].abs().max()  # [rows, T]
-    moved = torch.where(moved.isfinite(), moved, torch.inf)
-    moved[~logits.isfinite().all(dim=-1)] = torch.inf
-    ahead = rows == rows[:1]
-    ahead = ahead.cumprod(dim=1).bool()  # positions before the first change of a row
-    worst, place = (moved * ahead).nan_to_num(posinf=torch.inf).flatten().max(dim=0)
-    row, position = divmod(int(place), length)
-    cut = int(ahead[row].sum())
-    yield Comparison(
-        moved=float(worst),
-        allowed=awake.same,
-        words=f"logits at position {position} move by {float(worst):.2g} when tokens from {cut} "
-        f"on change, {when}",
-    )
-    yield _reaches(moved[length:] > min(awake.other, _BLIND), when)
-
-
-def _reaches(moved: torch.Tensor, when: str) -> Comparison:
-    """A model that reads nothing cannot leak: its own token and some earlier one must count.
-
-    Row t of `moved` [T - 1, T] says which positions moved when token t + 1 changed.
+    Calls of one and two sequences in train mode build graphs, as training does.
     """
-    own = bool(moved.diagonal(offset=1).all())
-    earlier = bool(moved[:-1, -1].any())
-    blind = "any token before it" if own else "its own token"
-    return Comparison(
-        moved=0.0 if own and earlier else float("inf"),
-        allowed=0.0,
-        words=f"the logits of a position do not depend on {blind}, {when}",
-    )
+    perturbed = subject.perturbed
+    rows = changed_rows(subject)
+    comparisons: list[Comparison] = []
+    for mode in MODES:
+        where = f"in {mode} mode"
+        with in_mode(perturbed.model, mode):
+            crowded = _logits(perturbed, rows)
+            comparisons += _all_cuts(rows, crowded, perturbed, where)
+        with in_mode(perturbed.model, mode, graphs=mode == "train"):
+            comparisons += _one_sequence(subject, crowded[:1], mode)
+            comparisons += _two_sequences(subject, where)
+    with in_mode(perturbed.model, "train"), signs_flipped(perturbed):
+        comparisons += _all_cuts(rows, _logits(perturbed, rows), perturbed, "in train mode")
+    if subject.larger is not None and all(comparison.holds for comparison in comparisons):
+        with subject.larger.size_in_errors():
+            comparisons += _larger(subject.larger)
+    dtype = dtype_name(perturbed.dtype)
+    success = f"nothing moves ahead of a change, in {dtype}, train and eval mode"
+    return summarize(comparisons, success=success)
 
 
-def changed_rows(subject: Subject) -> torch.Tensor:
+def changed_rows(subject: ExaminedModel) -> torch.Tensor:
     """[1 + 2 (T - 1), T]: the base, suffixes changed from 1, 2, ..., single changes at 1, 2, ..."""
     base = subject.tokens(1, seed=2)
     length, words = base.shape[1], subject.config.vocab_size
@@ -99,65 +66,121 @@ def changed_rows(subject: Subject) -> torch.Tensor:
     )
 
 
-def _one_sequence(
-    subject: Subject, awake: Awake, crowded: torch.Tensor, name: str
+def _all_cuts(
+    rows: torch.Tensor, logits: torch.Tensor, perturbed: PerturbedModel, where: str
 ) -> Iterator[Comparison]:
-    """Alone in its batch: the last token changed, the last ones left out, and as it is."""
-    rows, last, when = changed_rows(subject), subject.length - 1, f"in {name} mode"
-    base = _logits(awake, rows[:1])
-    yield _before(last, _logits(awake, rows[last : last + 1]), base, awake.same, f"alone, {when}")
-    for length in _SHORT[name]:
-        apart = difference(_logits(awake, rows[:1, :length]), base[:, :length])
-        which = "the first position" if length == 1 else f"the first {length} positions"
-        words = f"logits of {which} move by {apart:.2g} when later ones follow"
-        yield Comparison(moved=apart, allowed=awake.other, words=f"{words}, {when}")
-    apart = difference(crowded, base)
-    words = f"logits of a sequence move by {apart:.2g} when others are in its batch, {when}"
-    yield Comparison(moved=apart, allowed=awake.other, words=words, about="batch")
+    """Compare row 0 with every changed row, before its first change."""
+    length = rows.shape[1]
+    moved = (logits - logits[:1]).abs().amax(dim=-1) / logits[:1].abs().max()  # [rows, T]
+    moved = torch.where(moved.isfinite(), moved, torch.inf)
+    moved[~logits.isfinite().all(dim=-1)] = torch.inf
+    before = (rows == rows[:1]).cumprod(dim=1).bool()  # [rows, T]: before a row's first change
+    worst, place = (moved * before).nan_to_num(posinf=torch.inf).flatten().max(dim=0)
+    row, position = divmod(int(place), length)
+    cut = int(before[row].sum())
+    yield Comparison(
+        difference=float(worst),
+        tolerance=perturbed.same_shape_tolerance,
+        message=f"logits at position {position} move by {float(worst):.2g} when tokens from {cut} "
+        f"on change, {where}",
+    )
+    yield _reads(moved[length:] > min(perturbed.new_shape_tolerance, _UNREAD), where)
 
 
-def _far(large: Subject) -> Iterator[Comparison]:
-    """The larger model, changed from two places on."""
-    awake, base, other = large.awake, large.tokens(1, seed=2), large.tokens(1, seed=3)
-    cuts = [int(share * large.length) for share in _FAR]
-    rows = torch.cat([base, *(torch.cat([base[:, :cut], other[:, cut:]], 1) for cut in cuts)])
-    for name in MODES:
-        with mode(awake.model, name):
-            logits = _logits(awake, rows)
-        for row, cut in enumerate(cuts, start=1):
-            words = f"in {name} mode, {large.size}"
-            yield _before(cut, logits[row : row + 1], logits[:1], awake.same, words)
+def _reads(moved: torch.Tensor, where: str) -> Comparison:
+    """Require that logits depend on their own and on earlier tokens: a blind model cannot leak.
+
+    Row t of `moved` [T - 1, T] says which positions moved when token t + 1 changed.
+    """
+    own = bool(moved.diagonal(offset=1).all())
+    earlier = bool(moved[:-1, -1].any())
+    unread = "any token before it" if own else "its own token"
+    return requirement(
+        own and earlier, f"the logits of a position do not depend on {unread}, {where}"
+    )
 
 
-def _two_sequences(subject: Subject, awake: Awake, when: str) -> Iterator[Comparison]:
-    """With targets: the second half of one changed, then all of the other."""
-    rows, cut = changed_rows(subject), subject.length // 2
-    words = f"with targets, {when}"
+def _one_sequence(subject: ExaminedModel, crowded: torch.Tensor, mode: str) -> Iterator[Comparison]:
+    """Compare a sequence alone in its batch: last token changed, last ones left out, unchanged."""
+    perturbed, rows, last = subject.perturbed, changed_rows(subject), subject.length - 1
+    where = f"in {mode} mode"
+    base = _logits(perturbed, rows[:1])
+    changed = _logits(perturbed, rows[last : last + 1])
+    yield _before(last, changed, base, perturbed, f"alone, {where}")
+    for length in _SHORT_LENGTHS[mode]:
+        yield compare(
+            _logits(perturbed, rows[:1, :length]),
+            base[:, :length],
+            perturbed.new_shape_tolerance,
+            "logits of {which} move by {difference:.2g} when later ones follow, {where}",
+            which="the first position" if length == 1 else f"the first {length} positions",
+            where=where,
+        )
+    yield compare(
+        crowded,
+        base,
+        perturbed.new_shape_tolerance,
+        "logits of a sequence move by {difference:.2g} when others are in its batch, {where}",
+        where=where,
+        topic="batch",
+    )
+
+
+def _two_sequences(subject: ExaminedModel, where: str) -> Iterator[Comparison]:
+    """Change, with targets, the second half of one sequence, then all of the other."""
+    perturbed, rows, cut = subject.perturbed, changed_rows(subject), subject.length // 2
+    where = f"with targets, {where}"
     first, second = rows[:1], subject.tokens(1, seed=5)
-    targets, others = subject.tokens(2, seed=4), subject.tokens(2, seed=6)
-    base = _logits(awake, torch.cat([first, second]), targets)
-    new = _logits(awake, torch.cat([rows[cut : cut + 1], second]), others)
-    yield _before(cut, new[:1], base[:1], awake.same, words)
-    yield _other(1, new, base, awake.same, words)
-    new = _logits(awake, torch.cat([first, subject.tokens(1, seed=7)]), targets)
-    yield _other(0, new, base, awake.same, words)
+    targets, other_targets = subject.tokens(2, seed=4), subject.tokens(2, seed=6)
+    base = _logits(perturbed, torch.cat([first, second]), targets)
+    changed = _logits(perturbed, torch.cat([rows[cut : cut + 1], second]), other_targets)
+    yield _before(cut, changed[:1], base[:1], perturbed, where)
+    yield _other_sequence(1, changed, base, perturbed, where)
+    changed = _logits(perturbed, torch.cat([first, subject.tokens(1, seed=7)]), targets)
+    yield _other_sequence(0, changed, base, perturbed, where)
+
+
+def _larger(larger: ExaminedModel) -> Iterator[Comparison]:
+    """Change tokens of the larger model from two places on."""
+    perturbed, base, other = larger.perturbed, larger.tokens(1, seed=2), larger.tokens(1, seed=3)
+    cuts = [int(share * larger.length) for share in _FAR_CUTS]
+    rows = torch.cat([base, *(torch.cat([base[:, :cut], other[:, cut:]], 1) for cut in cuts)])
+    for mode in MODES:
+        with in_mode(perturbed.model, mode):
+            logits = _logits(perturbed, rows)
+        where = f"in {mode} mode, {larger.size_text}"
+        for row, cut in enumerate(cuts, start=1):
+            yield _before(cut, logits[row : row + 1], logits[:1], perturbed, where)
 
 
 def _before(
-    cut: int, new: torch.Tensor, base: torch.Tensor, allowed: float, words: str
+    cut: int, changed: torch.Tensor, base: torch.Tensor, perturbed: PerturbedModel, where: str
 ) -> Comparison:
-    apart = difference(new[:, :cut], base[:, :cut])
-    told = f"logits before {cut} move by {apart:.2g} when tokens from there on change, {words}"
-    return Comparison(moved=apart, allowed=allowed, words=told)
+    return compare(
+        changed[:, :cut],
+        base[:, :cut],
+        perturbed.same_shape_tolerance,
+        "logits before {cut} move by {difference:.2g} when tokens from there on change, {where}",
+        cut=cut,
+        where=where,
+    )
 
 
-def _other(
-    number: int, new: torch.Tensor, base: torch.Tensor, allowed: float, words: str
+def _other_sequence(
+    number: int, changed: torch.Tensor, base: torch.Tensor, perturbed: PerturbedModel, where: str
 ) -> Comparison:
-    apart = difference(new[number], base[number])
-    told = f"logits of sequence {number} move by {apart:.2g} when the other one changes, {words}"
-    return Comparison(moved=apart, allowed=allowed, words=told, about="batch")
+    return compare(
+        changed[number],
+        base[number],
+        perturbed.same_shape_tolerance,
+        "logits of sequence {number} move by {difference:.2g} when the other one changes, {where}",
+        number=number,
+        where=where,
+        topic="batch",
+    )
 
 
-def _logits(awake: Awake, idx: torch.Tensor, targets: torch.Tensor | None = None) -> torch.Tensor:
-    return call(awake.model, idx, targets).logits.detach()
+def _logits(
+    perturbed: PerturbedModel, idx: torch.Tensor, targets: torch.Tensor | None = None
+) -> torch.Tensor:
+    return forward(perturbed.model, idx, targets).logits.detach()

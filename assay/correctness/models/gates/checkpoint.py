@@ -1,16 +1,16 @@
-"""A trained model's state, stored and loaded into a newly made one, gives the same logits.
+"""A trained model's state, stored and loaded into a newly built one, gives the same logits.
 
 Catches state in plain attributes, random tables that are no buffers, and weights that are made
-while a model runs: a checkpoint leaves them out, and what is loaded is another model.
+while a model runs: a checkpoint leaves them out, and the loaded model is another one.
 """
 
 import torch
 from torch import nn
 
+from assay.correctness.models.comparison import Comparison, compare, summarize
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, failed, unsupported
-from assay.correctness.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.correctness.models.model_calls import call
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 13
 DEBUG = (
@@ -19,8 +19,8 @@ DEBUG = (
 )
 
 
-def examine(subject: Subject) -> Finding:
-    """Through safetensors in memory, into a model of another seed; bit for bit."""
+def examine(subject: ExaminedModel) -> Finding:
+    """Load the state through safetensors in memory into a model of another seed; bit for bit."""
     try:
         from safetensors import torch as safetensors
     except ImportError:
@@ -30,28 +30,31 @@ def examine(subject: Subject) -> Finding:
     odd = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
     if odd:
         return failed(f"state_dict() has what is no tensor and cannot be stored: {', '.join(odd)}")
-    # Copies: weights that are tied lie in one place, which the format refuses.
+    # Copies, because tied weights share memory, which the format refuses.
     stored = safetensors.save({name: value.detach().clone() for name, value in state.items()})
-    fresh = subject.make(9)
+    loaded = subject.make(9)
     try:
-        fresh.load_state_dict(safetensors.load(stored), strict=True)
+        loaded.load_state_dict(safetensors.load(stored), strict=True)
     except RuntimeError as error:
         return failed(f"its state does not fit a newly made model: {' '.join(str(error).split())}")
-    seen = [_compare(subject, trained, fresh)]
-    return verdict(seen, held=f"{len(state)} tensors give the same logits bit for bit in float32")
-
-
-def _compare(subject: Subject, trained: nn.Module, fresh: nn.Module) -> Comparison:
-    idx = subject.tokens(2, seed=27)
-    with mode(trained, "eval"), mode(fresh, "eval"):
-        right = call(trained, idx).logits
-        if subject.foreign:  # what is kept of a first call is kept of this
-            call(fresh, subject.tokens(3, 5, seed=28))
-        apart = difference(call(fresh, idx).logits, right)
-    words = (
-        f"after loading, logits differ by {apart:.2g}: some state is not in state_dict(), or is "
-        "kept from the first call"
+    return summarize(
+        [_compare(subject, trained, loaded)],
+        success=f"{len(state)} tensors give the same logits bit for bit in float32",
     )
-    if not right.isfinite().all():
-        words = "nothing can be compared: after a few steps its logits are not finite"
-    return Comparison(moved=apart, allowed=0.0, words=words)
+
+
+def _compare(subject: ExaminedModel, trained: nn.Module, loaded: nn.Module) -> Comparison:
+    idx = subject.tokens(2, seed=27)
+    with in_mode(trained, "eval"), in_mode(loaded, "eval"):
+        expected = forward(trained, idx).logits
+        if subject.has_user_code:  # so that tables kept from a first call are of other tokens
+            forward(loaded, subject.tokens(3, 5, seed=28))
+        actual = forward(loaded, idx).logits
+    if not expected.isfinite().all():
+        template = "nothing can be compared: after a few steps its logits are not finite"
+    else:
+        template = (
+            "after loading, logits differ by {difference:.2g}: some state is not in state_dict(), "
+            "or is kept from the first call"
+        )
+    return compare(actual, expected, 0.0, template)

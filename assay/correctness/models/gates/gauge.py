@@ -4,11 +4,11 @@ Exchanging q and k renames two weights, so it is a null control: gains that were
 came from elsewhere. Catches a swap that is more than that, or that is undone on some path.
 """
 
-from assay.correctness.models.awake import in_dtype
+from assay.correctness.models.comparison import compare, summarize
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, unsupported
-from assay.correctness.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.correctness.models.model_calls import call
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.forward import forward, in_mode
+from assay.correctness.models.perturbation import to_dtype
 
 ORDER = 7
 DEBUG = (
@@ -17,20 +17,28 @@ DEBUG = (
 )
 
 
-def examine(subject: Subject) -> Finding:
-    """In both modes."""
-    awake = subject.awake
-    model = awake.model
+def examine(subject: ExaminedModel) -> Finding:
+    """Compare a model with its gauge_twin() in both modes."""
+    perturbed = subject.perturbed
+    model = perturbed.model
     if not hasattr(model, "gauge_twin"):
         return unsupported("the model has no gauge_twin()")
     twin = model.gauge_twin()
     if twin is None:
         return unsupported("no fixed reciprocal attention in it")
-    twin = in_dtype(twin, awake.dtype)
-    idx, seen = subject.tokens(2, seed=14), []
-    for name in ("train", "eval"):
-        with mode(model, name), mode(twin, name):
-            apart = difference(call(model, idx).logits, call(twin, idx).logits)
-        words = f"it differs from the model with q and k exchanged by {apart:.2g}, in {name} mode"
-        seen.append(Comparison(moved=apart, allowed=awake.same, words=words))
-    return verdict(seen, held="equal to standard attention with the weights of q and k exchanged")
+    twin = to_dtype(twin, perturbed.dtype)
+    idx, comparisons = subject.tokens(2, seed=14), []
+    for mode in ("train", "eval"):
+        with in_mode(model, mode), in_mode(twin, mode):
+            comparisons.append(
+                compare(
+                    forward(model, idx).logits,
+                    forward(twin, idx).logits,
+                    perturbed.same_shape_tolerance,
+                    "it differs from the model with q and k exchanged by {difference:.2g}, "
+                    "in {mode} mode",
+                    mode=mode,
+                )
+            )
+    success = "equal to standard attention with the weights of q and k exchanged"
+    return summarize(comparisons, success=success)

@@ -7,13 +7,10 @@ that evaluation leaves on.
 
 from collections.abc import Iterator
 
-import torch
-from torch import nn
-
-from assay.correctness.models.finding import BrokenContract, Finding
-from assay.correctness.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.correctness.models.model_calls import call
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.comparison import Comparison, compare, summarize
+from assay.correctness.models.examined_model import ExaminedModel
+from assay.correctness.models.finding import ContractViolation, Finding
+from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 10
 DEBUG = (
@@ -24,38 +21,44 @@ DEBUG = (
 _DROPOUT = 0.5
 
 
-def examine(subject: Subject) -> Finding:
-    """As in training, with a graph, against as in evaluation, without."""
-    awake = subject.awake
+def examine(subject: ExaminedModel) -> Finding:
+    """Compare a call as in training, with a graph, with one as in evaluation, without."""
+    model = subject.perturbed.model
     idx, targets = subject.tokens(2, seed=15), subject.tokens(2, seed=16)
-    with mode(awake.model, "train", graphs=True):
-        trained = call(awake.model, idx, targets).logits
-    with mode(awake.model, "eval"):
-        judged = call(awake.model, idx, targets).logits
-    apart = difference(judged, trained)
-    words = f"logits differ by {apart:.2g} between train and eval mode"
-    seen = [Comparison(moved=apart, allowed=awake.other, words=words), *_repeats(subject)]
-    return verdict(seen, held="train and eval mode give the same logits")
+    with in_mode(model, "train", graphs=True):
+        training = forward(model, idx, targets).logits
+    with in_mode(model, "eval"):
+        evaluation = forward(model, idx, targets).logits
+    same = compare(
+        evaluation,
+        training,
+        subject.perturbed.new_shape_tolerance,
+        "logits differ by {difference:.2g} between train and eval mode",
+    )
+    success = "train and eval mode give the same logits"
+    return summarize([same, *_repeats(subject)], success=success)
 
 
-def _repeats(subject: Subject) -> Iterator[Comparison]:
-    """Two calls in eval mode of a model with dropout; where code of the user's may have a path
-    of its own for it, also two from a cache."""
+def _repeats(subject: ExaminedModel) -> Iterator[Comparison]:
+    """Compare two calls in eval mode of a model with dropout.
+
+    User code may have a path of its own for decoding, so there also two with a cache.
+    """
     idx = subject.tokens(2, 6, seed=15)
     try:
         model = subject.make(8, dropout=_DROPOUT)
-    except BrokenContract:
+    except ContractViolation:
         return
-    ways = {"calls": lambda: call(model, idx).logits}
-    if subject.foreign and subject.decodes:
-        ways["calls with a cache"] = lambda: _decoded(subject, model, idx)
-    for name, way in ways.items():
-        with mode(model, "eval"):
-            apart = difference(way(), way())
-        words = f"with dropout {_DROPOUT} two {name} in eval mode differ by {apart:.2g}"
-        yield Comparison(moved=apart, allowed=0.0, words=words)
-
-
-def _decoded(subject: Subject, model: nn.Module, idx: torch.Tensor) -> torch.Tensor:
-    held = call(model, idx[:, :3], cache=subject.begin(model, len(idx))).cache
-    return call(model, idx[:, 3:], cache=held).logits
+    calls = {"calls": lambda: forward(model, idx).logits}
+    if subject.has_user_code and subject.has_cache:
+        calls["calls with a cache"] = lambda: subject.decode(model, idx, past=3)
+    for name, call in calls.items():
+        with in_mode(model, "eval"):
+            yield compare(
+                call(),
+                call(),
+                0.0,
+                "with dropout {dropout} two {name} in eval mode differ by {difference:.2g}",
+                dropout=_DROPOUT,
+                name=name,
+            )

@@ -7,11 +7,11 @@ that starts at one half, a path that is scaled before it is added.
 import torch
 from torch import nn
 
-from assay.correctness.models.awake import in_dtype, rouse
+from assay.correctness.models.comparison import compare, summarize
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, failed, unsupported
-from assay.correctness.models.gates._comparison import Comparison, difference, mode, verdict
-from assay.correctness.models.model_calls import call
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.forward import forward, in_mode
+from assay.correctness.models.perturbation import dtype_name, perturb, to_dtype
 from assay.models.gpt2.model import Decoder
 
 ORDER = 6
@@ -19,48 +19,52 @@ DEBUG = (
     "Call neutral_() and take the parts out one by one until the difference is gone. A gate must "
     "be exactly 0 or 1 when it is neutral: the sigmoid of -10 is not 0."
 )
+_ROUNDINGS = 500  # of the least precise dtype, for sums in another order
 
 
-def examine(subject: Subject) -> Finding:
-    """Both are given the same noisy weights, in float64 where the model runs in it."""
-    model = subject.spare()
+def examine(subject: ExaminedModel) -> Finding:
+    """Compare both with the same noisy weights, in float64 where the model runs in it."""
+    model = subject.scratch()
     if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
         return unsupported("the model has no neutral_() and baseline()")
-    if subject.variant is None and not _says(model):
+    if subject.variant is None and not _defines_neutral(model):
         return unsupported("it has neutral_() and baseline() of the family alone, and adds to it")
-    rouse(in_dtype(model, subject.awake.dtype), seed=5)
+    perturbed = subject.perturbed
+    perturb(to_dtype(model, perturbed.dtype), seed=5)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.neutral_()
     baseline = model.baseline()
     if baseline is None:
         return unsupported("the model says that it has no baseline")
-    baseline = in_dtype(baseline, subject.awake.dtype)
-    if fault := _give(model, baseline, before):
+    baseline = to_dtype(baseline, perturbed.dtype)
+    if fault := _copy_weights(model, baseline, before):
         return failed(fault)
     idx = subject.tokens(2, seed=13)
-    with mode(model, "train"), mode(baseline, "train"):
-        apart = difference(call(model, idx).logits, call(baseline, idx).logits)
-    words = f"with neutral gates it differs from its baseline by {apart:.2g}"
-    allowed = 500 * torch.finfo(subject.awake.lowest).eps  # sums in another order
-    exactly = "but for rounding" if apart else "bit for bit"
-    dtype = str(subject.awake.dtype).removeprefix("torch.")
-    return verdict(
-        [Comparison(moved=apart, allowed=allowed, words=words)],
-        held=f"equal to its baseline {exactly}, in {dtype}",
-    )
+    with in_mode(model, "train"), in_mode(baseline, "train"):
+        comparison = compare(
+            forward(model, idx).logits,
+            forward(baseline, idx).logits,
+            _ROUNDINGS * torch.finfo(perturbed.lowest_dtype).eps,
+            "with neutral gates it differs from its baseline by {difference:.2g}",
+        )
+    exactly = "but for rounding" if comparison.difference else "bit for bit"
+    success = f"equal to its baseline {exactly}, in {dtype_name(perturbed.dtype)}"
+    return summarize([comparison], success=success)
 
 
-def _says(model: nn.Module) -> bool:
-    """Whether some code of the user's says what neutral is."""
+def _defines_neutral(model: nn.Module) -> bool:
+    """Return True where code of the user's defines what neutral is."""
     if type(model).baseline is not Decoder.baseline:
         return True
-    kinds = {type(module) for module in model.modules() if hasattr(module, "neutral_")}
-    return any(not kind.neutral_.__module__.startswith("assay.") for kind in kinds)
+    classes = {type(module) for module in model.modules() if hasattr(module, "neutral_")}
+    return any(not cls.neutral_.__module__.startswith("assay.") for cls in classes)
 
 
 @torch.no_grad()
-def _give(model: nn.Module, baseline: nn.Module, before: dict[str, torch.Tensor]) -> str | None:
-    """Weights of the same name; says what stands against it."""
+def _copy_weights(
+    model: nn.Module, baseline: nn.Module, before: dict[str, torch.Tensor]
+) -> str | None:
+    """Copy weights by name into the baseline; returns the fault that prevents it, if any."""
     weights = dict(model.named_parameters())
     for name, weight in baseline.named_parameters():
         if name not in weights:

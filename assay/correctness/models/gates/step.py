@@ -6,8 +6,8 @@ arguments than its constructor takes.
 
 import math
 
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, failed, passed
-from assay.correctness.models.subject import Subject
 
 ORDER = 2
 DEBUG = (
@@ -16,20 +16,17 @@ DEBUG = (
 )
 
 
-def examine(subject: Subject) -> Finding:
-    """A few steps, each on a batch of its own."""
+def examine(subject: ExaminedModel) -> Finding:
+    """Train for a few steps, each on a batch of its own."""
     training = subject.training
-    numbers = [*training.losses, *training.norms]
-    if not all(math.isfinite(number) for number in numbers):
-        return failed(f"losses {training.losses} and gradient norms {training.norms}")
-    if training.unfit:
-        return failed(f"not finite: {', '.join(dict.fromkeys(training.unfit))}")
-    still = [name for name, moved in training.moved.items() if not moved]
-    if still or not training.moved:
-        names = ", ".join(still[:4]) or "no weight at all"
+    losses = training.losses
+    if not all(math.isfinite(number) for number in [*losses, *training.norms]):
+        return failed(f"losses {losses} and gradient norms {training.norms}")
+    if training.not_finite:
+        return failed(f"not finite: {', '.join(dict.fromkeys(training.not_finite))}")
+    unmoved = [name for name, moved in training.moved.items() if not moved]
+    if unmoved or not training.moved:
+        names = ", ".join(unmoved[:4]) or "no weight at all"
         return failed(f"after one step of AdamW these have not moved: {names}")
-    return passed(
-        f"{len(training.losses)} steps, loss {training.losses[0]:.3f} to {training.losses[-1]:.3f}",
-        value=training.losses[-1],
-        unit="nats",
-    )
+    reason = f"{len(losses)} steps, loss {losses[0]:.3f} to {losses[-1]:.3f}"
+    return passed(reason, value=losses[-1], unit="nats")

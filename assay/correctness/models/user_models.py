@@ -13,7 +13,7 @@ from torch import nn
 
 from assay import plugins
 from assay.correctness.models import tiny
-from assay.correctness.models.subject import Subject
+from assay.correctness.models.examined_model import ExaminedModel
 from assay.errors import BadInput
 from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
 
@@ -21,7 +21,7 @@ PREFIX = "GPT2"
 _LATENT = {"config": False, "cfg": True}
 
 
-def subjects(path: Path) -> tuple[Subject, ...]:
+def subjects(path: Path) -> tuple[ExaminedModel, ...]:
     """All models of a file, or of the files of a folder and of its sub-folder `models`."""
     path = Path(path).resolve()
     if path.is_file():
@@ -36,7 +36,7 @@ def subjects(path: Path) -> tuple[Subject, ...]:
     return tuple(found)
 
 
-def subject(path: Path, class_name: str) -> Subject:
+def subject(path: Path, class_name: str) -> ExaminedModel:
     """One model of a file."""
     path = Path(path).resolve()
     there = _models(path)
@@ -51,7 +51,7 @@ _WANTED = (
 )
 
 
-def _of_file(path: Path, *, required: bool) -> tuple[Subject, ...]:
+def _of_file(path: Path, *, required: bool) -> tuple[ExaminedModel, ...]:
     there = _models(path, required=required)
     return tuple(_subject(path, name, kind) for name, kind in there.items())
 
@@ -84,14 +84,14 @@ def _is_model(kind: type) -> bool:
     return issubclass(kind, nn.Module) and callable(getattr(kind, "get_num_params", None))
 
 
-def _subject(path: Path, name: str, kind: type) -> Subject:
+def _subject(path: Path, name: str, kind: type) -> ExaminedModel:
     first, others = _parameters(path, kind)
     config = tiny.config(latent=_LATENT[first])
 
     def build(given: Config) -> nn.Module:
         return kind(**{first: given}, **{other: getattr(given, other) for other in others})
 
-    return Subject(name=name, build=build, config=config, source=path)
+    return ExaminedModel(name=name, build=build, config=config, source=path)
 
 
 def _parameters(path: Path, kind: type) -> tuple[str, list[str]]:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.correctness.models import own_models
-from assay.correctness.models.examination import examine_all
+from assay.correctness.models import user_models
+from assay.correctness.models.examination import run_gates
 from assay.errors import BadInput
 from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
 
@@ -41,13 +41,13 @@ def text(name="GPT2_Mine", parameters="config", *, more="pass", last="pass"):
 
 def test_the_name_of_the_first_parameter_says_which_configuration(tmp_path):
     file = written(tmp_path / "two.py", text("GPT2_A"), text("GPT2_B", "cfg, ratio=0.5"))
-    plain, latent = own_models.subjects(file)
+    plain, latent = user_models.subjects(file)
     assert (plain.name, type(plain.config)) == ("GPT2_A", GPTConfig)
     assert (latent.name, type(latent.config)) == ("GPT2_B", RA_MLA_Config)
     assert plain.make(0).get_num_params() == 61 * 16
-    assert own_models.subject(file, "GPT2_B").name == "GPT2_B"
+    assert user_models.subject(file, "GPT2_B").name == "GPT2_B"
     with pytest.raises(BadInput, match="has no model GPT2_C; it has GPT2_A, GPT2_B"):
-        own_models.subject(file, "GPT2_C")
+        user_models.subject(file, "GPT2_C")
 
 
 def test_what_is_imported_or_no_model_does_not_count(tmp_path):
@@ -55,7 +55,7 @@ def test_what_is_imported_or_no_model_does_not_count(tmp_path):
     head = HEAD + "from base_of_child import GPT2_Base\n\nclass GPT2Config:\n    pass\n"
     head += "\nclass GPT2_Layer(nn.Module):\n    pass\n"
     head += "\nclass GPT2_Child(GPT2_Base):\n    pass\n"
-    found = own_models.subjects(written(tmp_path / "child.py", head=head))
+    found = user_models.subjects(written(tmp_path / "child.py", head=head))
     assert [subject.name for subject in found] == ["GPT2_Child"]
     assert found[0].make(0).get_num_params() == 61 * 16
 
@@ -65,7 +65,7 @@ def test_a_folder_gives_all_models_of_its_files(tmp_path):
     written(tmp_path / "one.py", text("GPT2_One"))
     written(tmp_path / "models" / "two.py", text("GPT2_Two"))
     (tmp_path / "other.py").write_text("raise RuntimeError('not a model, so never run')\n")
-    assert [s.name for s in own_models.subjects(tmp_path)] == ["GPT2_Two", "GPT2_One"]
+    assert [s.name for s in user_models.subjects(tmp_path)] == ["GPT2_Two", "GPT2_One"]
 
 
 @pytest.mark.parametrize(
@@ -83,19 +83,19 @@ def test_a_folder_gives_all_models_of_its_files(tmp_path):
 def test_a_file_without_a_usable_model_is_refused(tmp_path, content, message):
     (tmp_path / "mine.py").write_text(content)
     with pytest.raises(BadInput, match=message):
-        own_models.subjects(tmp_path / "mine.py")
+        user_models.subjects(tmp_path / "mine.py")
 
 
 def test_what_is_not_there_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"there is no .*; give a Python file"):
-        own_models.subjects(tmp_path / "absent.py")
+        user_models.subjects(tmp_path / "absent.py")
     with pytest.raises(BadInput, match=r"no file in .* has a model"):
-        own_models.subjects(tmp_path)
+        user_models.subjects(tmp_path)
 
 
 def test_a_constructor_that_raises_fails_all_gates(tmp_path):
     file = written(tmp_path / "mine.py", text(more="self.x = nn.Linear(4)"))
-    found = examine_all(own_models.subjects(file)[0])
+    found = run_gates(user_models.subjects(file)[0])
     assert {finding.status for finding in found.values()} == {"failed"}
     reason = found["step"].reason
     assert reason.startswith("cannot be built with GPTConfig: TypeError: ")
@@ -104,14 +104,14 @@ def test_a_constructor_that_raises_fails_all_gates(tmp_path):
 
 def test_a_forward_that_raises_is_a_finding_with_its_line(tmp_path):
     file = written(tmp_path / "mine.py", text(last="logits = logits @ torch.ones(3, 3)"))
-    found = examine_all(own_models.subjects(file)[0])
+    found = run_gates(user_models.subjects(file)[0])
     assert found["init"].status == "ok" and found["causality"].status == "failed"
     assert found["step"].reason.startswith("RuntimeError: ")
     assert found["step"].reason.endswith("logits = logits @ torch.ones(3, 3))")
 
 
 def test_a_model_that_sees_no_other_token_is_told_of(tmp_path):
-    found = examine_all(own_models.subjects(written(tmp_path / "mine.py", text()))[0])
+    found = run_gates(user_models.subjects(written(tmp_path / "mine.py", text()))[0])
     failed = {gate: finding.reason for gate, finding in found.items() if finding.status == "failed"}
     assert list(failed) == ["causality"]
     assert "do not depend on any token before it" in failed["causality"]
@@ -120,4 +120,4 @@ def test_a_model_that_sees_no_other_token_is_told_of(tmp_path):
 
 def test_the_file_is_known_to_its_subject(tmp_path):
     file = written(tmp_path / "mine.py", text())
-    assert own_models.subjects(file)[0].source == Path(file).resolve()
+    assert user_models.subjects(file)[0].source == Path(file).resolve()
