@@ -9,7 +9,7 @@ from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
-    from assay.captures.inspect.showing import Seen
+    from assay.captures.inspect.inspection import Inspection
 
 EXAMPLE = "Example: assay inspect captures/smollm2 layer=3,phase=prefill --html layer3.html"
 
@@ -54,37 +54,39 @@ def inspect(
         finish(compare(path, Path(records), chosen, as_json=as_json))
     if chosen is not None:
         raise BadInput(f"{chosen!r} is one argument too many; two stores are compared with --diff")
-    seen = _looked_at(path, records, head=head, pictures=html is not None)
-    _tell(seen, html, as_json=as_json)
+    inspection = _inspected(path, records, head=head, pictures=html is not None)
+    _report(inspection, html, as_json=as_json)
 
 
-def _looked_at(path: Path, records: str | None, *, head: int | None, pictures: bool) -> "Seen":
-    from assay.captures.inspect import file_look, fullest, is_file, looks
-    from assay.captures.inspect.showing import Seen, followed
+def _inspected(
+    path: Path, records: str | None, *, head: int | None, pictures: bool
+) -> "Inspection":
+    from assay.captures.inspect import file_summary, is_file, largest_calls, summaries
+    from assay.captures.inspect.inspection import Inspection, with_progress
     from assay.captures.store import Store
     from assay.errors import BadInput
 
     if is_file(path):
         if records:
             raise BadInput(f"{path} is one file: it has no records to choose from")
-        return Seen(path=path, looks=[file_look(path)], manifest=None)
+        return Inspection(path=path, calls=[file_summary(path)], manifest=None)
     store = Store.open(path)
     manifest = store.manifest()
     chosen = store.find(records) if records else manifest.records
-    maps_of = fullest(chosen) if pictures else ()
-    found = looks(store, chosen, maps_of=maps_of, head=head)
-    return Seen(path=path, looks=list(followed(found, len(chosen))), manifest=manifest)
+    maps_of = largest_calls(chosen) if pictures else ()
+    found = summaries(store, chosen, maps_of=maps_of, head=head)
+    return Inspection(path=path, calls=list(with_progress(found, len(chosen))), manifest=manifest)
 
 
-def _tell(seen: "Seen", html: Path | None, *, as_json: bool) -> None:
+def _report(inspection: "Inspection", html: Path | None, *, as_json: bool) -> None:
     import sys
 
-    from assay.captures.inspect import showing
+    from assay.captures.inspect import inspection as output
 
     if html:  # before anything is printed, which a closed pipe would end
-        showing.write_page(seen, html)
+        output.write_page(inspection, html)
         print(f"page: {html}", file=sys.stderr if as_json else sys.stdout)
     if as_json:
-        showing.print_json(seen.looks)
+        output.print_json(inspection.calls)
     else:
-        showing.show(seen)
+        output.show(inspection)

@@ -9,12 +9,12 @@ import pytest
 
 from assay.captures import tensor_files
 from assay.captures.inspect import channels as channel_room
-from assay.captures.inspect import file_look, fullest, looks
-from assay.captures.inspect.findings import findings
+from assay.captures.inspect import file_summary, largest_calls, summaries
 from assay.captures.inspect.histogram import deviations, magnitudes
-from assay.captures.inspect.look import look
-from assay.captures.inspect.plain import as_plain
-from assay.captures.inspect.site_phases import site_phases
+from assay.captures.inspect.observations import observations
+from assay.captures.inspect.plain import as_json
+from assay.captures.inspect.sites import site_summaries
+from assay.captures.inspect.summary import summarise
 from assay.captures.manifest import TensorEntry
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
@@ -29,27 +29,27 @@ def planted(tmp_path_factory):
 @pytest.fixture(scope="module")
 def seen(planted):
     records = planted.manifest().records
-    return list(looks(planted, records, maps_of=fullest(records)))
+    return list(summaries(planted, records, maps_of=largest_calls(records)))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 def test_planted_channels_are_found_and_named(tmp_path, dtype):
     store = made.planted(tmp_path / dtype, steps=1, dtype=dtype)
-    found = list(looks(store, store.find(f"layer={made.OUTLIER_LAYER}")))
+    found = list(summaries(store, store.find(f"layer={made.OUTLIER_LAYER}")))
     outliers = found[0].tensors["k"].channels.outliers
     places = {(o.head, o.channel) for o in outliers}
     assert places == {(made.OUTLIER_HEAD, channel) for channel in made.OUTLIER_CHANNELS}
     assert outliers[0].channel == made.OUTLIER_CHANNELS[0] and outliers[0].times > 20
-    sentences = "\n".join(findings(site_phases(found)))
+    sentences = "\n".join(observations(site_summaries(found)))
     assert "2 key channels are up to" in sentences
     assert "head 1 channel 17, head 1 channel 29" in sentences
 
 
 def test_a_planted_sink_is_found_and_named(seen):
-    layer = [s for s in site_phases(seen) if s.layer == made.SINK_LAYER and s.phase == "prefill"]
+    layer = [s for s in site_summaries(seen) if s.layer == made.SINK_LAYER and s.phase == "prefill"]
     sink = layer[0].sink
     assert np.argmax(sink) == made.SINK_HEAD and sink[made.SINK_HEAD] > 0.95
-    (sentence,) = [line for line in findings(layer) if "first key" in line]
+    (sentence,) = [line for line in observations(layer) if "first key" in line]
     assert f"of the weight of head {made.SINK_HEAD}" in sentence
 
 
@@ -57,8 +57,8 @@ def test_nothing_stands_out_of_normal_numbers(tmp_path):
     store = Store.create(tmp_path / "plain")
     for layer in range(4):
         made.add(store, made.call(seed=layer, heads=8, kv_heads=8, dim=128), layer=layer)
-    found = list(looks(store, store.manifest().records))
-    assert findings(site_phases(found))[0].startswith("Nothing stands out")
+    found = list(summaries(store, store.manifest().records))
+    assert observations(site_summaries(found))[0].startswith("Nothing stands out")
 
 
 def test_few_tokens_tell_no_outliers():
@@ -93,18 +93,18 @@ def test_deviations_are_counted_in_halves_of_a_standard_deviation():
 
 
 def test_steps_of_a_site_are_put_together(seen):
-    found = site_phases(seen)
-    assert [(s.layer, s.phase, len(s.looks)) for s in found] == [
+    found = site_summaries(seen)
+    assert [(s.layer, s.phase, len(s.calls)) for s in found] == [
         (layer, phase, count)
         for layer in range(3)
         for phase, count in (("prefill", 1), ("decode", 2))
     ]
     decode = found[1]
-    expected = np.mean([look.attention.entropy for look in decode.looks], axis=0)
+    expected = np.mean([call.attention.entropy for call in decode.calls], axis=0)
     np.testing.assert_allclose(decode.entropy, expected)
     q = decode.channels("q")
     assert q.why and "2 tokens are too few" in q.why  # one query a step
-    total = sum(look.tensors["k"].magnitudes.total for look in decode.looks)
+    total = sum(call.tensors["k"].magnitudes.total for call in decode.calls)
     assert decode.magnitudes("k").total == total
 
 
@@ -126,7 +126,7 @@ ATTENTION_KEYS = {
 
 def test_plain_data_has_these_keys_and_is_json(seen):
     for one in seen:
-        found = json.loads(json.dumps(as_plain(one), allow_nan=False))
+        found = json.loads(json.dumps(as_json(one), allow_nan=False))
         assert set(found) == RECORD_KEYS
         assert set(found["attention"]) == ATTENTION_KEYS
         assert {frozenset(t) for t in found["tensors"].values()} == {frozenset(TENSOR_KEYS)}
@@ -137,7 +137,7 @@ def test_plain_data_has_these_keys_and_is_json(seen):
 def test_records_without_tensors_show_what_they_have(tmp_path, mode):
     store = made.planted(tmp_path / mode, steps=1, mode=mode)
     records = store.manifest().records
-    found = list(looks(store, records, maps_of=fullest(records)))
+    found = list(summaries(store, records, maps_of=largest_calls(records)))
     k = found[made.OUTLIER_LAYER].tensors["k"]
     assert k.shape == (1, 2, 24, 32) and k.nbytes == 2 * 24 * 32 * 2
     assert k.magnitudes is None and k.channels is None and mode in k.why
@@ -146,8 +146,8 @@ def test_records_without_tensors_show_what_they_have(tmp_path, mode):
     if mode == "stats":
         place = made.OUTLIER_HEAD * 32 + made.OUTLIER_CHANNELS[0]
         assert k.stats.outliers[0][0] == place
-    assert "need whole tensors" in findings(site_phases(found))[0]
-    json.dumps([as_plain(look) for look in found], allow_nan=False)
+    assert "need whole tensors" in observations(site_summaries(found))[0]
+    json.dumps([as_json(call) for call in found], allow_nan=False)
 
 
 def test_numbers_that_are_not_finite_are_told(tmp_path):
@@ -156,14 +156,14 @@ def test_numbers_that_are_not_finite_are_told(tmp_path):
 
     store = Store.create(tmp_path / "store")
     made.add(store, made.call(plant=plant, dtype="float16"))
-    found = looks(store, store.manifest().records)
-    assert "1 numbers of v are not finite" in "\n".join(findings(site_phases(found)))
+    found = summaries(store, store.manifest().records)
+    assert "1 numbers of v are not finite" in "\n".join(observations(site_summaries(found)))
 
 
 def test_one_file_alone(tmp_path):
     for name in ("one.npz", "one.safetensors"):
         tensor_files.write(tmp_path / name, made.call(plant=made.plant_outliers))
-        seen = file_look(tmp_path / name)
+        seen = file_summary(tmp_path / name)
         assert [o.channel for o in seen.tensors["k"].channels.outliers] == [17, 29]
         assert seen.attention is None and "scale" in seen.why_no_attention
 
@@ -173,12 +173,12 @@ def test_a_file_that_carries_its_record_is_seen_as_that(planted, tmp_path):
     tensors = planted.read(record)
     note = msgspec.json.encode(record).decode()
     tensor_files.write(tmp_path / "whole.npz", tensors, note=note)
-    (of_store,) = looks(planted, [record])
-    seen = file_look(tmp_path / "whole.npz")
+    (of_store,) = summaries(planted, [record])
+    seen = file_summary(tmp_path / "whole.npz")
     assert seen.key == record.key and seen.attention == of_store.attention
     part = {**tensors, "k": Tensor("bfloat16", tensors["k"].bits[:, :, -1:])}  # as a delta is kept
     tensor_files.write(tmp_path / "part.npz", part, note=note)
-    seen = file_look(tmp_path / "part.npz")
+    seen = file_summary(tmp_path / "part.npz")
     assert seen.attention is None and "k is not stored" in seen.why_no_attention
 
 
@@ -187,7 +187,7 @@ def test_without_its_mask_a_call_has_no_weights(tmp_path):
     record = made.add(store, made.call())
     gone = TensorEntry(dtype="bool", shape=(1, 1, 24, 24), why="it is a function, not an array")
     record = msgspec.structs.replace(record, tensors={**record.tensors, "mask": gone})
-    seen = look(record, store.read(record))
+    seen = summarise(record, store.read(record))
     assert seen.attention is None
     assert seen.why_no_attention == "mask is not stored: it is a function, not an array"
 
@@ -200,21 +200,21 @@ def test_a_changed_file_is_refused(tmp_path):
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(BadInput, match="checksum"):
-        list(looks(store, store.manifest().records))
+        list(summaries(store, store.manifest().records))
 
 
 def test_an_empty_store_has_nothing_to_see(tmp_path):
     store = Store.create(tmp_path / "empty")
-    assert list(looks(store, store.manifest().records)) == []
-    assert findings([]) == ["There is nothing to see."]
+    assert list(summaries(store, store.manifest().records)) == []
+    assert observations([]) == ["There is nothing to see."]
 
 
 def test_a_head_that_is_not_there_is_refused(planted):
     with pytest.raises(BadInput, match="head 9 is not one of the 4"):
-        list(looks(planted, planted.manifest().records, head=9))
+        list(summaries(planted, planted.manifest().records, head=9))
 
 
 def test_the_fullest_call_of_a_site_has_a_picture(planted, seen):
-    drawn = [(look.key.layer, look.key.step) for look in seen if look.map]
+    drawn = [(call.key.layer, call.key.step) for call in seen if call.map]
     assert drawn == [(0, 0), (1, 0), (2, 0)]  # the prefill
     assert seen[0].map.weights.shape == (24, 24)

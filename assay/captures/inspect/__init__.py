@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from assay.captures import tensor_files
-from assay.captures.inspect.look import Look, look, look_at_file
+from assay.captures.inspect.summary import CallSummary, summarise, summarise_tensors
 from assay.captures.manifest import CaptureRecord
 from assay.captures.store import Store
 from assay.errors import BadInput
@@ -24,13 +24,13 @@ def is_file(path: Path) -> bool:
     return path.is_file()
 
 
-def looks(
+def summaries(
     store: Store,
     records: Sequence[CaptureRecord],
     *,
     maps_of: Collection[str] = (),
     head: int | None = None,
-) -> Iterator[Look]:
+) -> Iterator[CallSummary]:
     """A look at each record, site after site; with a picture of attention for the names in
     `maps_of`, of the given head or the typical one.
 
@@ -38,16 +38,16 @@ def looks(
     """
     for record in in_reading_order(records):
         tensors = store.read(record) if record.mode == "full" else {}
-        yield look(record, tensors, with_map=record.name in maps_of, head=head)
+        yield summarise(record, tensors, with_map=record.name in maps_of, head=head)
 
 
-def file_look(path: Path) -> Look:
+def file_summary(path: Path) -> CallSummary:
     """A look at one .npz or .safetensors file: as at its record, where it was written with one."""
     tensors, note = tensor_files.read_with_note(path)
     size = path.stat().st_size
     record = _noted(note)
     if record is None:
-        return look_at_file(path.name, tensors, stored_bytes=size)
+        return summarise_tensors(path.name, tensors, stored_bytes=size)
     entries, whole = {}, {}
     for name, entry in record.tensors.items():
         if name in tensors and tensors[name].shape == tuple(entry.shape):
@@ -56,7 +56,7 @@ def file_look(path: Path) -> Look:
             why = "the file alone has not all of it; inspect the store"
             entry = msgspec.structs.replace(entry, why=why)
         entries[name] = entry
-    return look(msgspec.structs.replace(record, tensors=entries, bytes=size), whole)
+    return summarise(msgspec.structs.replace(record, tensors=entries, bytes=size), whole)
 
 
 def _noted(note: str) -> CaptureRecord | None:
@@ -67,7 +67,7 @@ def _noted(note: str) -> CaptureRecord | None:
         return None
 
 
-def fullest(records: Sequence[CaptureRecord]) -> set[str]:
+def largest_calls(records: Sequence[CaptureRecord]) -> set[str]:
     """Of each attention the name of the call with the most queries and keys."""
     found: dict[tuple[str, int, int, str], tuple[int, str]] = {}
     for record in records:

@@ -7,35 +7,35 @@ import msgspec
 import numpy as np
 
 from assay.captures.inspect.channels import Channels
-from assay.captures.inspect.look import Look, TensorLook
+from assay.captures.inspect.summary import CallSummary, TensorSummary
 
 
-def as_plain(look: Look) -> dict[str, Any]:
+def as_json(call: CallSummary) -> dict[str, Any]:
     """One JSON object; what is not known is null, and a key beside it says why."""
-    key = look.key
+    key = call.key
     return {
-        "name": look.name,
+        "name": call.name,
         "run": key.run if key else None,
         "rank": key.rank if key else None,
         "step": key.step if key else None,
         "layer": key.layer if key else None,
         "site": key.site if key else None,
         "call": key.call if key else None,
-        "phase": look.phase,
-        "mode": look.mode,
-        "framework": look.framework,
-        "implementation": look.implementation,
-        "device": look.device,
-        "scalars": dict(look.scalars),
-        "cut": dict(look.cut),
-        "stored_bytes": look.stored_bytes,
-        "tensors": {name: _tensor(tensor) for name, tensor in look.tensors.items()},
-        "attention": _attention(look),
-        "why_no_attention": look.why_no_attention,
+        "phase": call.phase,
+        "mode": call.mode,
+        "framework": call.framework,
+        "implementation": call.implementation,
+        "device": call.device,
+        "scalars": dict(call.scalars),
+        "cut": dict(call.cut),
+        "stored_bytes": call.stored_bytes,
+        "tensors": {name: _tensor(tensor) for name, tensor in call.tensors.items()},
+        "attention": _attention(call),
+        "why_no_attention": call.why_no_attention,
     }
 
 
-def _tensor(tensor: TensorLook) -> dict[str, Any]:
+def _tensor(tensor: TensorSummary) -> dict[str, Any]:
     return {
         "dtype": tensor.dtype,
         "shape": list(tensor.shape),
@@ -57,10 +57,10 @@ def _channels(channels: Channels) -> dict[str, Any]:
     }
 
 
-def _attention(look: Look) -> dict[str, Any] | None:
-    if look.attention is None:
+def _attention(call: CallSummary) -> dict[str, Any] | None:
+    if call.attention is None:
         return None
-    return {**dataclasses.asdict(look.attention), "sampled": look.attention.sampled}
+    return {**dataclasses.asdict(call.attention), "sampled": call.attention.sampled}
 
 
 def _optional(value: Any) -> dict[str, Any] | None:

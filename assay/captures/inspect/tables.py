@@ -8,8 +8,8 @@ from assay.reports.numerals import DASH, number, size_in_bytes
 from assay.reports.table import Entry, Table
 
 if TYPE_CHECKING:
-    from assay.captures.inspect.look import Look, TensorLook
-    from assay.captures.inspect.site_phases import SitePhase
+    from assay.captures.inspect.sites import SiteSummary
+    from assay.captures.inspect.summary import CallSummary, TensorSummary
     from assay.captures.manifest import CaptureRun, Manifest
 
 MOST_ROWS = 60  # calls that are told one by one
@@ -26,40 +26,40 @@ def runs_table(manifest: "Manifest") -> Table:
     )
 
 
-def calls_table(looks: Sequence["Look"]) -> Table:
+def calls_table(calls: Sequence["CallSummary"]) -> Table:
     """A row for each call."""
-    from assay.captures.inspect.site_phases import site_phases
+    from assay.captures.inspect.sites import site_summaries
 
-    alone = [(look, site_phases([look])[0]) for look in looks]
+    alone = [(call, site_summaries([call])[0]) for call in calls]
     found = Table(
-        title=f"{len(looks):,} captured call{'s' if len(looks) > 1 else ''}",
+        title=f"{len(calls):,} captured call{'s' if len(calls) > 1 else ''}",
         columns=("layer", "step", "phase", "site", *_COLUMNS),
-        rows=tuple((_layer(site), _step_of(look), *_row(site)) for look, site in alone),
+        rows=tuple((_layer(site), _step_of(call), *_row(site)) for call, site in alone),
         note=_NOTE,
         spare=_SPARE,
     )
     return _said_once(found)
 
 
-def site_phases_table(found: Sequence["SitePhase"]) -> Table:
+def sites_table(found: Sequence["SiteSummary"]) -> Table:
     """A row for each site and phase, its steps told as one."""
-    calls = sum(len(site.looks) for site in found)
+    calls = sum(len(site.calls) for site in found)
     told = Table(
         title=f"{calls:,} captured calls of {len(found):,} sites and phases",
         columns=("layer", "calls", "phase", "site", *_COLUMNS),
-        rows=tuple((_layer(site), _count(len(site.looks)), *_row(site)) for site in found),
+        rows=tuple((_layer(site), _count(len(site.calls)), *_row(site)) for site in found),
         note=f"{_NOTE} Shapes are those of a site's largest call.",
         spare=_SPARE,
     )
     return _said_once(told)
 
 
-def tensors_table(looks: Sequence["Look"]) -> Table:
+def tensors_table(calls: Sequence["CallSummary"]) -> Table:
     """The numbers of every tensor of some calls."""
     rows = [
-        (_layer_of(look), _step_of(look), look.phase or "", name, *_tensor_row(tensor))
-        for look in looks
-        for name, tensor in look.tensors.items()
+        (_layer_of(call), _step_of(call), call.phase or "", name, *_tensor_row(tensor))
+        for call in calls
+        for name, tensor in call.tensors.items()
     ]
     return Table(
         title="Tensors",
@@ -137,24 +137,24 @@ def model_facts(run: "CaptureRun") -> list[str]:
     ]
 
 
-def _row(site: "SitePhase") -> tuple[Entry | str, ...]:
-    look = site.fullest
-    q, k = look.tensors.get("q"), look.tensors.get("k")
+def _row(site: "SiteSummary") -> tuple[Entry | str, ...]:
+    call = site.largest_call
+    q, k = call.tensors.get("q"), call.tensors.get("k")
     return (
         site.phase or "",
         site.site,
-        ", ".join(sorted({each.implementation or DASH for each in site.looks})),
+        ", ".join(sorted({each.implementation or DASH for each in site.calls})),
         _shape(q),
         _shape(k),
         k.dtype if k else DASH,
-        _bytes(sum(each.stored_bytes for each in site.looks)),
+        _bytes(sum(each.stored_bytes for each in site.calls)),
         *_attention_row(site),
         _channel(site),
     )
 
 
-def _attention_row(site: "SitePhase") -> tuple[Entry, ...]:
-    why = site.fullest.why_no_attention or "no query sees two keys"
+def _attention_row(site: "SiteSummary") -> tuple[Entry, ...]:
+    why = site.largest_call.why_no_attention or "no query sees two keys"
     return (
         _number(_mean(site.entropy), why),
         _number(site.uniform_entropy, why),
@@ -164,12 +164,12 @@ def _attention_row(site: "SitePhase") -> tuple[Entry, ...]:
     )
 
 
-def _channel(site: "SitePhase") -> Entry:
+def _channel(site: "SiteSummary") -> Entry:
     import math
 
     channels = site.channels("k")
     if channels is None:
-        k = site.fullest.tensors.get("k")
+        k = site.largest_call.tensors.get("k")
         return Entry(text=DASH, hint=(k.why if k else None) or "there is no k")
     known = [float(t) for t in channels.times_HD.reshape(-1) if not math.isnan(t)]
     if channels.why or not known:
@@ -179,7 +179,7 @@ def _channel(site: "SitePhase") -> Entry:
     return Entry(text=f"{farthest:.3g}×", value=farthest, tone=tone)
 
 
-def _tensor_row(tensor: "TensorLook") -> tuple[Entry | str, ...]:
+def _tensor_row(tensor: "TensorSummary") -> tuple[Entry | str, ...]:
     stats = tensor.stats
     shape = (tensor.dtype, _shape(tensor))
     if stats is None:
@@ -205,20 +205,20 @@ def _tensor_row(tensor: "TensorLook") -> tuple[Entry | str, ...]:
     )
 
 
-def _layer(site: "SitePhase") -> Entry | str:
-    return _layer_of(site.fullest)
+def _layer(site: "SiteSummary") -> Entry | str:
+    return _layer_of(site.largest_call)
 
 
-def _layer_of(look: "Look") -> Entry | str:
-    if look.key is None or look.key.layer < 0:
+def _layer_of(call: "CallSummary") -> Entry | str:
+    if call.key is None or call.key.layer < 0:
         return Entry(
-            text=DASH, hint="the layer is not known" if look.key else "a file does not say"
+            text=DASH, hint="the layer is not known" if call.key else "a file does not say"
         )
-    return _count(look.key.layer)
+    return _count(call.key.layer)
 
 
-def _step_of(look: "Look") -> Entry:
-    return _count(look.key.step if look.key else None)
+def _step_of(call: "CallSummary") -> Entry:
+    return _count(call.key.step if call.key else None)
 
 
 def _count(value: int | None) -> Entry:
@@ -231,7 +231,7 @@ def _bytes(count: int) -> Entry:
     return Entry(text=size_in_bytes(count), value=float(count))
 
 
-def _shape(tensor: "TensorLook | None") -> str:
+def _shape(tensor: "TensorSummary | None") -> str:
     return "×".join(map(str, tensor.shape)) if tensor else DASH
 
 

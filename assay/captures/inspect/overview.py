@@ -9,14 +9,14 @@ from assay.captures.inspect.heat_map import HeatMap, scale_text
 from assay.captures.inspect.page import Drawing, Figure
 
 if TYPE_CHECKING:
-    from assay.captures.inspect.site_phases import SitePhase
+    from assay.captures.inspect.sites import SiteSummary
 
 PerHead = Sequence[float | None]
 
 
-def overview(found: Sequence["SitePhase"]) -> tuple[Figure, ...]:
+def overview(found: Sequence["SiteSummary"]) -> tuple[Figure, ...]:
     """Layers by heads, one drawing for each phase."""
-    by_phase: dict[str, list[SitePhase]] = {}
+    by_phase: dict[str, list[SiteSummary]] = {}
     for site in found:
         by_phase.setdefault(site.phase or "all", []).append(site)
     titles = {
@@ -40,8 +40,8 @@ def overview(found: Sequence["SitePhase"]) -> tuple[Figure, ...]:
 
 
 def _layers_by_heads(
-    found: Sequence["SitePhase"],
-    per_head: Callable[["SitePhase"], PerHead],
+    found: Sequence["SiteSummary"],
+    per_head: Callable[["SiteSummary"], PerHead],
     tell: Callable[[float], str],
     *,
     heads_are: str = "head",
@@ -68,7 +68,7 @@ def _layers_by_heads(
     )
 
 
-def _entropy_map(found: Sequence["SitePhase"]) -> HeatMap | None:
+def _entropy_map(found: Sequence["SiteSummary"]) -> HeatMap | None:
     most = max((site.uniform_entropy or 0.0 for site in found), default=0.0)
     return _layers_by_heads(
         found,
@@ -81,7 +81,7 @@ def _entropy_map(found: Sequence["SitePhase"]) -> HeatMap | None:
     )
 
 
-def _sink_map(found: Sequence["SitePhase"]) -> HeatMap | None:
+def _sink_map(found: Sequence["SiteSummary"]) -> HeatMap | None:
     return _layers_by_heads(
         found,
         lambda site: site.sink,
@@ -93,7 +93,7 @@ def _sink_map(found: Sequence["SitePhase"]) -> HeatMap | None:
     )
 
 
-def _score_map(found: Sequence["SitePhase"]) -> HeatMap | None:
+def _score_map(found: Sequence["SiteSummary"]) -> HeatMap | None:
     known = [size for site in found for size in site.score_absmax if size is not None]
     most = max(known, default=0.0)
     return _layers_by_heads(
@@ -107,8 +107,8 @@ def _score_map(found: Sequence["SitePhase"]) -> HeatMap | None:
     )
 
 
-def _channel_map(found: Sequence["SitePhase"]) -> HeatMap | None:
-    def farthest(site: "SitePhase") -> PerHead:
+def _channel_map(found: Sequence["SiteSummary"]) -> HeatMap | None:
+    def farthest(site: "SiteSummary") -> PerHead:
         channels = site.channels("k")
         if channels is None or channels.why:
             return ()

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.captures.inspect.call import call_of
 from assay.captures.inspect.channels import Channels, channels
-from assay.captures.inspect.entropy import (
-    Attention,
+from assay.captures.inspect.head_statistics import (
     AttentionMap,
-    attention,
+    HeadStatistics,
     attention_map,
-    typical_head,
+    head_statistics,
+    median_head,
 )
 from assay.captures.inspect.histogram import Histogram, deviations, magnitudes
+from assay.captures.inspect.scores import attention_call
 from assay.captures.manifest import CaptureRecord, Key, Scalar, Statistics, TensorEntry
 from assay.captures.statistics import statistics
 from assay.captures.tensor import FLOATS, STORED_AS, Tensor
@@ -28,7 +28,7 @@ WITH_CHANNELS = ("q", "k", "v", "out")  # [B, H, S, D] in every record
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class TensorLook:
+class TensorSummary:
     """One tensor; `why` says why its numbers, or some of what is told of them, are not there."""
 
     dtype: str
@@ -43,12 +43,12 @@ class TensorLook:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Look:
+class CallSummary:
     """One record, or one file of tensors: that has no key, phase and so on."""
 
     name: str
-    tensors: dict[str, TensorLook]
-    attention: Attention | None
+    tensors: dict[str, TensorSummary]
+    attention: HeadStatistics | None
     why_no_attention: str | None
     map: AttentionMap | None = None
     key: Key | None = None
@@ -69,13 +69,13 @@ class Look:
         return int(np.prod(self.tensors["q"].shape[:3])) * self.tensors["k"].shape[2]
 
 
-def look(
+def summarise(
     record: CaptureRecord,
     tensors: Mapping[str, Tensor],
     *,
     with_map: bool = False,
     head: int | None = None,
-) -> Look:
+) -> CallSummary:
     """What there is to see of a record; `tensors` is empty where none are stored.
 
     With `with_map` also a picture of the weights of one head, that of median entropy where none is
@@ -90,7 +90,7 @@ def look(
         name: _tensor_look(name, entry, tensors.get(name), absent)
         for name, entry in record.tensors.items()
     }
-    return Look(
+    return CallSummary(
         name=record.name,
         tensors=entries,
         attention=found,
@@ -108,9 +108,11 @@ def look(
     )
 
 
-def look_at_file(name: str, tensors: Mapping[str, Tensor], *, stored_bytes: int) -> Look:
+def summarise_tensors(
+    name: str, tensors: Mapping[str, Tensor], *, stored_bytes: int
+) -> CallSummary:
     """What there is to see of tensors without a record."""
-    return Look(
+    return CallSummary(
         name=name,
         tensors={n: _numbers(n, tensor, order=None) for n, tensor in tensors.items()},
         attention=None,
@@ -137,26 +139,26 @@ def _attention(
     *,
     with_map: bool,
     head: int | None,
-) -> tuple[Attention | None, str | None, AttentionMap | None]:
+) -> tuple[HeadStatistics | None, str | None, AttentionMap | None]:
     if obstacle:
         return None, obstacle, None
     try:
-        call = call_of(tensors, scalars)
+        call = attention_call(tensors, scalars)
     except BadInput as error:
         return None, str(error), None
-    found = attention(call)
+    found = head_statistics(call)
     if head is not None and not 0 <= head < call.sizes[1]:
         raise BadInput(f"head {head} is not one of the {call.sizes[1]} heads, counted from 0")
-    chosen = typical_head(found) if head is None else head
+    chosen = median_head(found) if head is None else head
     return found, None, attention_map(call, head=chosen) if with_map else None
 
 
 def _tensor_look(
     name: str, entry: TensorEntry, tensor: Tensor | None, absent: str | None
-) -> TensorLook:
+) -> TensorSummary:
     if tensor is not None:
         return _numbers(name, tensor, order=entry.order)
-    return TensorLook(
+    return TensorSummary(
         dtype=entry.dtype,
         shape=tuple(entry.shape),
         nbytes=int(np.prod(entry.shape)) * np.dtype(STORED_AS[entry.dtype]).itemsize,
@@ -166,14 +168,14 @@ def _tensor_look(
     )
 
 
-def _numbers(name: str, tensor: Tensor, *, order: str | None) -> TensorLook:
+def _numbers(name: str, tensor: Tensor, *, order: str | None) -> TensorSummary:
     values, real = tensor.numbers(), tensor.dtype in FLOATS
     with_channels = real and name in WITH_CHANNELS and values.ndim == 4
     stats = statistics(tensor, heads_axis=1 if with_channels else None)
     spread = None
     if real and stats.mean is not None and stats.std is not None:
         spread = deviations(values, mean=stats.mean, std=stats.std)
-    return TensorLook(
+    return TensorSummary(
         dtype=tensor.dtype,
         shape=tuple(tensor.shape),
         nbytes=tensor.nbytes,

@@ -16,7 +16,7 @@ _STROKES = {"-": "", "--": "7 4", ":": "2 3", "-.": "8 3 2 3"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outline:
+class StepLine:
     """Shares of one histogram, bin after bin."""
 
     name: str
@@ -24,20 +24,20 @@ class Outline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outlines:
+class HistogramPlot:
     """Histograms with the same bins, from `low` on, each `width` wide."""
 
     low: float
     width: float
-    outlines: tuple[Outline, ...]
+    outlines: tuple[StepLine, ...]
     ticks: tuple[tuple[float, str], ...]
     x_label: str
     log_floor: float | None = None  # a logarithmic axis of shares down to here; None is linear
-    reference: Outline | None = None  # drawn quietly behind
+    reference: StepLine | None = None  # drawn quietly behind
     y_label: str = "share of the numbers"
 
 
-def draw(found: Outlines, *, label: str) -> str:
+def draw(found: HistogramPlot, *, label: str) -> str:
     """The SVG element; `label` is what a screen reader says."""
     highest = _highest(found)
     parts = [*_grid(found, highest), *_legend(found)]
@@ -53,16 +53,16 @@ def draw(found: Outlines, *, label: str) -> str:
     )
 
 
-def _bins(found: Outlines) -> int:
+def _bins(found: HistogramPlot) -> int:
     return max(len(outline.shares) for outline in found.outlines)
 
 
-def _x(found: Outlines, value: float) -> float:
+def _x(found: HistogramPlot, value: float) -> float:
     share = (value - found.low) / (found.width * _bins(found))
     return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
 
 
-def _y(found: Outlines, share: float, highest: float) -> float:
+def _y(found: HistogramPlot, share: float, highest: float) -> float:
     room = _HEIGHT - _TOP - _BOTTOM
     if found.log_floor is None:
         return _TOP + room * (1 - share / highest)
@@ -71,7 +71,7 @@ def _y(found: Outlines, share: float, highest: float) -> float:
     return _TOP + room * (1 - (value - floor) / (math.log10(highest) - floor))
 
 
-def _highest(found: Outlines) -> float:
+def _highest(found: HistogramPlot) -> float:
     top = max((share for outline in found.outlines for share in outline.shares), default=0.0)
     if found.reference:
         top = max(top, *found.reference.shares)
@@ -80,7 +80,7 @@ def _highest(found: Outlines) -> float:
     return next((each for each in _TOPS if each >= top), top)
 
 
-def _path(found: Outlines, shares: Sequence[float], highest: float) -> str:
+def _path(found: HistogramPlot, shares: Sequence[float], highest: float) -> str:
     """Steps over the bins, from the axis and back to it; empty ends are left out."""
     filled = [i for i, share in enumerate(shares) if share > 0]
     if not filled:
@@ -94,7 +94,7 @@ def _path(found: Outlines, shares: Sequence[float], highest: float) -> str:
     return "".join((*drawn, f"V{ground:.1f}"))
 
 
-def _grid(found: Outlines, highest: float) -> list[str]:
+def _grid(found: HistogramPlot, highest: float) -> list[str]:
     lines = []
     right = WIDTH - _RIGHT
     for share, text in _shares(found, highest):
@@ -117,7 +117,7 @@ def _grid(found: Outlines, highest: float) -> list[str]:
     return lines
 
 
-def _shares(found: Outlines, highest: float) -> list[tuple[float, str]]:
+def _shares(found: HistogramPlot, highest: float) -> list[tuple[float, str]]:
     if found.log_floor is None:
         return [(highest * i / 4, f"{highest * i / 4:.3g}") for i in range(5)]
     low = round(math.log10(found.log_floor))
@@ -125,7 +125,7 @@ def _shares(found: Outlines, highest: float) -> list[tuple[float, str]]:
     return [(10.0**power, "1" if power == 0 else f"10{superscript(power)}") for power in powers]
 
 
-def _legend(found: Outlines) -> list[str]:
+def _legend(found: HistogramPlot) -> list[str]:
     drawn, x = [], float(_LEFT)
     named = [(outline.name, _stroke(i)) for i, outline in enumerate(found.outlines)]
     for name, stroke in named:

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from assay.captures.inspect import heat_map, outlines
+from assay.captures.inspect import heat_map, histogram_plot
 from assay.captures.inspect.heat_map import HeatMap
-from assay.captures.inspect.outlines import Outline, Outlines
+from assay.captures.inspect.histogram_plot import HistogramPlot, StepLine
 from assay.captures.inspect.page import CapturePage, Drawing, Figure, capture_page
 from assay.reports.table import Table
 
@@ -74,15 +74,15 @@ def test_a_coarse_map_is_labelled_by_places():
 
 
 def shares(*values, **more):
-    made = Outlines(
+    made = HistogramPlot(
         low=-2.0,
         width=1.0,
-        outlines=(Outline(name="k", shares=values),),
+        outlines=(StepLine(name="k", shares=values),),
         ticks=((0.0, "0"),),
         x_label="size",
         **more,
     )
-    return outlines.draw(made, label="sizes")
+    return histogram_plot.draw(made, label="sizes")
 
 
 def test_an_outline_steps_over_its_bins():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from assay.captures.inspect.call import Call
+from assay.captures.inspect.scores import AttentionCall
 
 MOST_PAIRS = 2**22  # of query and key, over rows and heads; beyond that queries are sampled
 FEWEST_QUERIES = 64  # that a sample has
@@ -21,7 +21,7 @@ PerHead = tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attention:
+class HeadStatistics:
     """Of each query head, over rows and queries; None where no query has a choice."""
 
     entropy: PerHead  # mean, in nats
@@ -68,7 +68,7 @@ class _Rows(NamedTuple):
     finite: np.ndarray
 
 
-def attention(call: Call, *, most_pairs: int = MOST_PAIRS) -> Attention:
+def head_statistics(call: AttentionCall, *, most_pairs: int = MOST_PAIRS) -> HeadStatistics:
     """Measured over all queries, or over evenly spaced ones where there are too many pairs."""
     batch, heads, queries, keys = call.sizes
     rows = _sample(queries, max(FEWEST_QUERIES, most_pairs // (batch * heads * keys)))
@@ -80,7 +80,7 @@ def attention(call: Call, *, most_pairs: int = MOST_PAIRS) -> Attention:
     kept = np.concatenate([r.seen[~np.isnan(r.entropy)] for r in of_heads]).astype(np.float64)
     seen_pairs = sum(int(r.seen.sum()) for r in of_heads)
     entropy = tuple(_over(np.mean, r.entropy) for r in of_heads)
-    return Attention(
+    return HeadStatistics(
         entropy=entropy,
         effective_keys=tuple(None if e is None else float(np.exp(e)) for e in entropy),
         sink=tuple(_over(np.mean, r.sink) for r in of_heads),
@@ -99,7 +99,9 @@ def attention(call: Call, *, most_pairs: int = MOST_PAIRS) -> Attention:
     )
 
 
-def attention_map(call: Call, *, head: int, row: int = 0, size: int = MAP_SIZE) -> AttentionMap:
+def attention_map(
+    call: AttentionCall, *, head: int, row: int = 0, size: int = MAP_SIZE
+) -> AttentionMap:
     """A coarse picture of the weights of one head; of each cell at most eight queries are used."""
     _, _, queries, keys = call.sizes
     starts = np.linspace(0, keys, min(size, keys) + 1).astype(int)[:-1]
@@ -114,7 +116,7 @@ def attention_map(call: Call, *, head: int, row: int = 0, size: int = MAP_SIZE) 
     return AttentionMap(head=head, weights=np.array(cells), queries=queries, keys=keys)
 
 
-def typical_head(found: Attention) -> int:
+def median_head(found: HeadStatistics) -> int:
     """The head whose entropy is the median; the first where none has any. The most peaked and the
     most even heads make pictures of one line and of none."""
     known = sorted((e, head) for head, e in enumerate(found.entropy) if e is not None)

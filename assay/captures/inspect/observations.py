@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from assay.captures.inspect.channels import OUTLIER, OutlierChannel
-from assay.captures.inspect.site_phases import SitePhase
+from assay.captures.inspect.sites import SiteSummary
 
 SINK = 0.5  # a head whose first key has so much weight,
 SINK_OVER_UNIFORM = 4.0  # and so many times what equal weights would give it
@@ -19,18 +19,18 @@ _TENSORS = {"k": "key", "v": "value", "q": "query"}  # those of a cache first
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class Observation:
     """One sentence about one site; of a kind the one with the most `weight` is told."""
 
     kind: str
     weight: float
-    site: SitePhase
+    site: SiteSummary
     text: str
 
 
-def findings(found: Sequence[SitePhase]) -> list[str]:
+def observations(found: Sequence[SiteSummary]) -> list[str]:
     """A sentence for each kind of thing that stands out; one that says so where nothing does."""
-    by_kind: dict[str, list[Finding]] = {}
+    by_kind: dict[str, list[Observation]] = {}
     for find in _FINDERS:
         for finding in (each for site in found for each in find(site)):
             by_kind.setdefault(finding.kind, []).append(finding)
@@ -46,17 +46,17 @@ def findings(found: Sequence[SitePhase]) -> list[str]:
     return lines or [_nothing(found)]
 
 
-def _attention_of(site: SitePhase) -> tuple:
+def _attention_of(site: SiteSummary) -> tuple:
     return (site.run, site.rank, site.layer, site.site)
 
 
-def _nonfinite(site: SitePhase) -> Iterator[Finding]:
+def _nonfinite(site: SiteSummary) -> Iterator[Observation]:
     for name, count in site.nonfinite().items():
         text = f"{count:,} numbers of {name} are not finite"
-        yield Finding(kind=f"such numbers of {name}", weight=count, site=site, text=text)
+        yield Observation(kind=f"such numbers of {name}", weight=count, site=site, text=text)
 
 
-def _outliers(site: SitePhase, *, name: str) -> Iterator[Finding]:
+def _outliers(site: SiteSummary, *, name: str) -> Iterator[Observation]:
     channels, word = site.channels(name), _TENSORS[name]
     if channels is None or not channels.outliers:
         return
@@ -66,7 +66,7 @@ def _outliers(site: SitePhase, *, name: str) -> Iterator[Finding]:
     where = _places(channels.outliers)
     text = f"{what} {farthest:.3g} times the median channel of {whose} head ({where})"
     kind = f"{word} channels of {OUTLIER:g} times the median or more"
-    yield Finding(kind=kind, weight=farthest, site=site, text=text)
+    yield Observation(kind=kind, weight=farthest, site=site, text=text)
 
 
 def _places(outliers: Sequence[OutlierChannel], most: int = 4) -> str:
@@ -75,7 +75,7 @@ def _places(outliers: Sequence[OutlierChannel], most: int = 4) -> str:
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
-def _sinks(site: SitePhase) -> Iterator[Finding]:
+def _sinks(site: SiteSummary) -> Iterator[Observation]:
     uniform = site.uniform_sink
     if uniform is None:
         return
@@ -88,10 +88,10 @@ def _sinks(site: SitePhase) -> Iterator[Finding]:
             f"would put {100 * uniform:.1f} % there), at least half in {len(heads)} of "
             f"{len(site.sink)} heads"
         )
-        yield Finding(kind="sinks", weight=share, site=site, text=text)
+        yield Observation(kind="sinks", weight=share, site=site, text=text)
 
 
-def _peaks(site: SitePhase) -> Iterator[Finding]:
+def _peaks(site: SiteSummary) -> Iterator[Observation]:
     if site.uniform_entropy is None or math.exp(site.uniform_entropy) < PEAKED_OF:
         return
     heads = _heads(site.entropy, lambda nats: math.exp(nats) < PEAKED_KEYS)
@@ -100,18 +100,20 @@ def _peaks(site: SitePhase) -> Iterator[Finding]:
         keys, among = math.exp(nats), math.exp(site.uniform_entropy)
         text = f"head {best} attends to {keys:.1f} of {among:.0f} keys on average"
         kind = f"heads with fewer than {PEAKED_KEYS:g}"
-        yield Finding(kind=kind, weight=-nats, site=site, text=text)
+        yield Observation(kind=kind, weight=-nats, site=site, text=text)
 
 
-def _scores(site: SitePhase) -> Iterator[Finding]:
+def _scores(site: SiteSummary) -> Iterator[Observation]:
     heads = _heads(site.score_absmax, lambda size: size >= LARGE_SCORE)
     if heads:
         best, size = max(heads, key=lambda pair: pair[1])
         text = f"scores of head {best} reach {size:.3g} in size"
-        yield Finding(kind=f"scores of {LARGE_SCORE:g} or more", weight=size, site=site, text=text)
+        yield Observation(
+            kind=f"scores of {LARGE_SCORE:g} or more", weight=size, site=site, text=text
+        )
 
 
-def _ranges(site: SitePhase) -> Iterator[Finding]:
+def _ranges(site: SiteSummary) -> Iterator[Observation]:
     for name in _TENSORS:
         size = site.absmax(name)
         over = [(end, dtype) for dtype, end in ENDS.items() if size is not None and size > end]
@@ -119,13 +121,13 @@ def _ranges(site: SitePhase) -> Iterator[Finding]:
             end, dtype = max(over)
             text = f"{name} reaches {size:.4g}, {dtype} ends at {end:,.0f}"
             kind = f"{name} beyond {dtype}"
-            yield Finding(kind=kind, weight=size, site=site, text=text)
+            yield Observation(kind=kind, weight=size, site=site, text=text)
 
 
-def _padding(site: SitePhase) -> Iterator[Finding]:
+def _padding(site: SiteSummary) -> Iterator[Observation]:
     if site.padding_share:
         text = f"{100 * site.padding_share:.0f} % of the keys are padding, hidden from every query"
-        yield Finding(kind="padding", weight=site.padding_share, site=site, text=text)
+        yield Observation(kind="padding", weight=site.padding_share, site=site, text=text)
 
 
 def _heads(
@@ -134,7 +136,7 @@ def _heads(
     return [(h, value) for h, value in enumerate(values) if value is not None and stands_out(value)]
 
 
-_FINDERS: tuple[Callable[[SitePhase], Iterator[Finding]], ...] = (
+_FINDERS: tuple[Callable[[SiteSummary], Iterator[Observation]], ...] = (
     _nonfinite,
     *(partial(_outliers, name=name) for name in _TENSORS),
     _sinks,
@@ -145,10 +147,10 @@ _FINDERS: tuple[Callable[[SitePhase], Iterator[Finding]], ...] = (
 )
 
 
-def _nothing(found: Sequence[SitePhase]) -> str:
+def _nothing(found: Sequence[SiteSummary]) -> str:
     if not found:
         return "There is nothing to see."
-    if not any(look.attention for site in found for look in site.looks):
+    if not any(call.attention for site in found for call in site.calls):
         return "Nothing stands out in what is here; channels and attention need whole tensors."
     return (
         f"Nothing stands out: no channel of {OUTLIER:g} times the median of its head, no head with "

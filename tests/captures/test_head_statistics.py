@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from assay.attention import reference
-from assay.captures.inspect.call import Call, call_of
-from assay.captures.inspect.entropy import attention, attention_map, typical_head
+from assay.captures.inspect.head_statistics import attention_map, head_statistics, median_head
+from assay.captures.inspect.scores import AttentionCall, attention_call
 from assay.captures.tensor import tensor_of
 from assay.errors import BadInput
 
@@ -32,7 +32,7 @@ def entropies(weights):
 
 def test_equals_a_direct_computation():
     q, k = drawn()
-    found = attention(Call(q_BHMD=q, k_BKND=k, scale=0.7))
+    found = head_statistics(AttentionCall(q_BHMD=q, k_BKND=k, scale=0.7))
     weights, scores = directly(q, k, seen=np.ones((7, 11)), scale=0.7)
     np.testing.assert_allclose(found.entropy, entropies(weights).mean((0, 2)), rtol=1e-12)
     np.testing.assert_allclose(found.effective_keys, np.exp(found.entropy), rtol=1e-12)
@@ -46,7 +46,7 @@ def test_equals_a_direct_computation():
 
 def test_uniform_attention_has_the_entropy_of_its_keys():
     q, k = drawn()
-    found = attention(Call(q_BHMD=0 * q, k_BKND=k, scale=1.0))
+    found = head_statistics(AttentionCall(q_BHMD=0 * q, k_BKND=k, scale=1.0))
     np.testing.assert_allclose(found.entropy, np.log(11))
     np.testing.assert_allclose(found.effective_keys, 11)
     np.testing.assert_allclose(found.sink, 1 / 11)
@@ -57,7 +57,7 @@ def test_uniform_attention_has_the_entropy_of_its_keys():
 def test_one_hot_attention_has_none():
     q, k = np.zeros((1, 1, 4, 8), np.float32), np.zeros((1, 1, 6, 8), np.float32)
     q[..., 0], k[0, 0, 0, 0] = 100, 100
-    found = attention(Call(q_BHMD=q, k_BKND=k, scale=1.0))
+    found = head_statistics(AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0))
     assert found.entropy == (0.0,) and found.sink == (1.0,) and found.largest == (1.0,)
     assert found.score_absmax == (10_000.0,)
 
@@ -65,7 +65,9 @@ def test_one_hot_attention_has_none():
 @pytest.mark.parametrize("alignment", ["bottom-right", "top-left"])
 def test_causal_calls_see_what_their_alignment_says(alignment):
     q, k = drawn(queries=5, keys=9)
-    found = attention(Call(q_BHMD=q, k_BKND=k, scale=1.0, causal=True, alignment=alignment))
+    found = head_statistics(
+        AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0, causal=True, alignment=alignment)
+    )
     last = np.arange(5) + (4 if alignment == "bottom-right" else 0)
     seen = np.arange(9) <= last[:, None]
     weights, _ = directly(q, k, seen=seen, scale=1.0)
@@ -81,7 +83,7 @@ def test_weights_and_values_give_what_the_reference_gives(queries, keys):
     q, k = drawn(heads=6, queries=queries, keys=keys)
     v = np.random.default_rng(4).standard_normal(k.shape).astype(np.float32)
     expected = reference.attention(q, k, v, causal=True, scale=0.3).out
-    call = Call(q_BHMD=q, k_BKND=k, scale=0.3, causal=True)
+    call = AttentionCall(q_BHMD=q, k_BKND=k, scale=0.3, causal=True)
     for row in range(2):
         for head in range(6):
             scores, seen = call.scores(row, head, np.arange(queries))
@@ -110,7 +112,7 @@ def masks():
 def test_masks_hide_what_they_say(kind):
     q, k = drawn()
     tensors = {"q": tensor_of(q), "k": tensor_of(k), "mask": tensor_of(masks()[kind])}
-    found = attention(call_of(tensors, {"scale": 1.0, "causal": False}))
+    found = head_statistics(attention_call(tensors, {"scale": 1.0, "causal": False}))
     seen = masks()["boolean"]
     weights, _ = directly(q, k, seen=seen, scale=1.0)
     np.testing.assert_allclose(found.entropy, entropies(weights).mean((0, 2)), rtol=1e-12)
@@ -124,7 +126,7 @@ def test_a_mask_of_other_numbers_is_part_of_the_scores():
     q, k = drawn()
     bias = -0.5 * np.abs(np.arange(7)[:, None] - np.arange(11)).astype(np.float32)
     tensors = {"q": tensor_of(q), "k": tensor_of(k), "mask": tensor_of(bias)}
-    found = attention(call_of(tensors, {"scale": 1.0}))
+    found = head_statistics(attention_call(tensors, {"scale": 1.0}))
     weights, _ = directly(q, k, seen=np.ones((7, 11)), scale=1.0, bias=bias)
     np.testing.assert_allclose(found.entropy, entropies(weights).mean((0, 2)), rtol=1e-12)
     assert found.padding_share == 0
@@ -136,7 +138,7 @@ def test_a_soft_cap_comes_before_mask_and_bias():
     seen = masks()["boolean"]
     tensors = {"q": tensor_of(4 * q), "k": tensor_of(k)}
     tensors |= {"bias": tensor_of(bias), "mask": tensor_of(seen)}
-    found = attention(call_of(tensors, {"scale": 1.0, "softcap": 2.0}))
+    found = head_statistics(attention_call(tensors, {"scale": 1.0, "softcap": 2.0}))
     _, scores = directly(4 * q, k, seen=seen, scale=1.0)
     raised = np.exp(2 * np.tanh(scores / 2) + bias) * seen
     weights = raised / raised.sum(-1, keepdims=True)
@@ -148,7 +150,7 @@ def test_a_query_that_sees_nothing_is_counted_and_left_out():
     mask = np.ones((1, 1, 7, 11), dtype=bool)
     mask[..., 2, :] = False
     tensors = {"q": tensor_of(q), "k": tensor_of(k), "mask": tensor_of(mask)}
-    found = attention(call_of(tensors, {"scale": 1.0}))
+    found = head_statistics(attention_call(tensors, {"scale": 1.0}))
     assert found.blind == 1 and found.measured == 6
     assert all(np.isfinite(found.entropy))
 
@@ -156,17 +158,17 @@ def test_a_query_that_sees_nothing_is_counted_and_left_out():
 def test_numbers_that_are_not_finite_are_left_out_and_counted():
     q, k = drawn(batch=1)
     q[0, 1, 3, 0] = np.inf
-    found = attention(Call(q_BHMD=q, k_BKND=k, scale=1.0))
+    found = head_statistics(AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0))
     assert found.nonfinite == 1 and all(np.isfinite(found.entropy))
     k[:] = np.nan
-    found = attention(Call(q_BHMD=q, k_BKND=k, scale=1.0))
+    found = head_statistics(AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0))
     assert found.entropy == (None,) * 4 and found.uniform_entropy is None
 
 
 def test_long_calls_are_sampled_and_say_so():
     q, k = drawn(batch=1, queries=300, keys=300)
-    call = Call(q_BHMD=q, k_BKND=k, scale=0.3, causal=True)
-    some, every = attention(call, most_pairs=300 * 4 * 64), attention(call)
+    call = AttentionCall(q_BHMD=q, k_BKND=k, scale=0.3, causal=True)
+    some, every = head_statistics(call, most_pairs=300 * 4 * 64), head_statistics(call)
     assert some.sampled and (some.queries, some.of_queries) == (64, 300)
     assert not every.sampled
     np.testing.assert_allclose(some.entropy, every.entropy, rtol=0.05)
@@ -174,7 +176,7 @@ def test_long_calls_are_sampled_and_say_so():
 
 def test_a_map_is_coarse_weights_of_one_head():
     q, k = drawn(batch=1, queries=96, keys=96)
-    call = Call(q_BHMD=q, k_BKND=k, scale=1.0, causal=True)
+    call = AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0, causal=True)
     found = attention_map(call, head=3, size=48)
     weights, _ = directly(q, k, seen=np.tri(96, dtype=bool), scale=1.0)
     coarse = weights[0, 3].reshape(48, 2, 48, 2).sum(3).mean(1)
@@ -184,7 +186,7 @@ def test_a_map_is_coarse_weights_of_one_head():
 
 def test_a_map_of_one_query_is_one_line():
     q, k = drawn(batch=1, queries=1, keys=100)
-    found = attention_map(Call(q_BHMD=q, k_BKND=k, scale=1.0), head=0)
+    found = attention_map(AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0), head=0)
     assert found.weights.shape == (1, 48) and found.weights.sum() == pytest.approx(1)
 
 
@@ -192,7 +194,7 @@ def test_the_typical_head_is_neither_the_typical_head_nor_the_most_even():
     q, k = drawn(batch=1, heads=3, kv_heads=1)
     q[:, 0] *= 50
     q[:, 1] *= 0.001
-    assert typical_head(attention(Call(q_BHMD=q, k_BKND=k, scale=1.0))) == 2
+    assert median_head(head_statistics(AttentionCall(q_BHMD=q, k_BKND=k, scale=1.0))) == 2
 
 
 CANNOT = {
@@ -214,4 +216,4 @@ CANNOT = {
 def test_what_cannot_be_computed_is_said(what):
     arrays, scalars, message = CANNOT[what]
     with pytest.raises(BadInput, match=message):
-        call_of({name: tensor_of(array) for name, array in arrays.items()}, scalars)
+        attention_call({name: tensor_of(array) for name, array in arrays.items()}, scalars)

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.captures.inspect.channels import Channels, from_absmax
-from assay.captures.inspect.entropy import Attention, PerHead
+from assay.captures.inspect.head_statistics import HeadStatistics, PerHead
 from assay.captures.inspect.histogram import Histogram
-from assay.captures.inspect.look import Look
+from assay.captures.inspect.summary import CallSummary
 
 _NEW_IN_EACH = ("q", "out")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SitePhase:
+class SiteSummary:
     """The looks at one site in one phase of one run; means over them are over their queries."""
 
     run: str | None
@@ -22,7 +22,7 @@ class SitePhase:
     layer: int | None  # None of a file, -1 where the capture did not know it
     site: str
     phase: str | None
-    looks: tuple[Look, ...]
+    calls: tuple[CallSummary, ...]
 
     @property
     def label(self) -> str:
@@ -32,9 +32,9 @@ class SitePhase:
         return f"layer {self.layer}"
 
     @property
-    def fullest(self) -> Look:
+    def largest_call(self) -> CallSummary:
         """The call with the most queries and keys."""
-        return max(self.looks, key=lambda look: look.pairs)
+        return max(self.calls, key=lambda call: call.pairs)
 
     @property
     def entropy(self) -> PerHead:
@@ -69,23 +69,23 @@ class SitePhase:
     def magnitudes(self, name: str) -> Histogram | None:
         """The histogram of one tensor over all looks."""
         total = None
-        for look in self.looks:
-            own = look.tensors[name].magnitudes if name in look.tensors else None
+        for call in self.calls:
+            own = call.tensors[name].magnitudes if name in call.tensors else None
             if own is not None:
                 total = own if total is None else total.plus(own)
         return total
 
     def channels(self, name: str) -> Channels | None:
         """The channels of one tensor over all looks that have as many as the fullest."""
-        entry = self.fullest.tensors.get(name)
+        entry = self.largest_call.tensors.get(name)
         if entry is None or entry.channels is None:
             return None
         shape = entry.channels.absmax_HD.shape
         alike = [
             own
-            for look in self.looks
-            if name in look.tensors
-            and (own := look.tensors[name]).channels is not None
+            for call in self.calls
+            if name in call.tensors
+            and (own := call.tensors[name]).channels is not None
             and own.channels.absmax_HD.shape == shape
         ]
         absmax = np.max([own.channels.absmax_HD for own in alike], axis=0)  # type: ignore[union-attr]
@@ -96,8 +96,8 @@ class SitePhase:
     def nonfinite(self) -> dict[str, int]:
         """How many numbers of a tensor are not finite, where any are."""
         counts: dict[str, int] = {}
-        for look in self.looks:
-            for name, tensor in look.tensors.items():
+        for call in self.calls:
+            for name, tensor in call.tensors.items():
                 if name != "mask" and tensor.stats and tensor.stats.nonfinite:
                     counts[name] = counts.get(name, 0) + tensor.stats.nonfinite
         return counts
@@ -105,34 +105,34 @@ class SitePhase:
     def absmax(self, name: str) -> float | None:
         known = [
             tensor.stats.absmax
-            for look in self.looks
-            if (tensor := look.tensors.get(name)) and tensor.stats
+            for call in self.calls
+            if (tensor := call.tensors.get(name)) and tensor.stats
         ]
         return max((size for size in known if size is not None), default=None)
 
     def _heads(self) -> PerHead:
-        found = self.fullest.attention
+        found = self.largest_call.attention
         return found.entropy if found else ()
 
-    def _attentions(self, heads: int | None = None) -> list[Attention]:
-        found = [look.attention for look in self.looks if look.attention]
+    def _attentions(self, heads: int | None = None) -> list[HeadStatistics]:
+        found = [call.attention for call in self.calls if call.attention]
         return [a for a in found if heads is None or len(a.entropy) == heads]
 
-    def _mean(self, of: Callable[[Attention], PerHead]) -> PerHead:
+    def _mean(self, of: Callable[[HeadStatistics], PerHead]) -> PerHead:
         heads = len(self._heads())
         found = [(of(a), a.measured) for a in self._attentions(heads)]
         return tuple(_weighted([(values[h], n) for values, n in found]) for h in range(heads))
 
 
-def site_phases(looks: Iterable[Look]) -> list[SitePhase]:
+def site_summaries(calls: Iterable[CallSummary]) -> list[SiteSummary]:
     """The looks, put together by run, site and phase; in order of layers."""
-    groups: dict[tuple, list[Look]] = {}
-    for look in looks:
-        key = look.key
-        place = (key.run, key.rank, key.layer, key.site) if key else (None, 0, None, look.name)
-        groups.setdefault((*place, look.phase), []).append(look)
+    groups: dict[tuple, list[CallSummary]] = {}
+    for call in calls:
+        key = call.key
+        place = (key.run, key.rank, key.layer, key.site) if key else (None, 0, None, call.name)
+        groups.setdefault((*place, call.phase), []).append(call)
     return [
-        SitePhase(run=run, rank=rank, layer=layer, site=site, phase=phase, looks=tuple(found))
+        SiteSummary(run=run, rank=rank, layer=layer, site=site, phase=phase, calls=tuple(found))
         for (run, rank, layer, site, phase), found in groups.items()
     ]
 

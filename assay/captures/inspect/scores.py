@@ -21,7 +21,7 @@ _NOT_UNDERSTOOD = ("window", "sinks", "query_seq_lengths", "key_value_seq_length
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Call:
+class AttentionCall:
     """What one call computed its weights from. The mask is boolean or additive; axes of mask and
     bias may be one long, and then count for all."""
 
@@ -86,7 +86,7 @@ class Call:
         return np.arange(keys) <= rows[:, None] + ahead
 
 
-def call_of(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar]) -> Call:
+def attention_call(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar]) -> AttentionCall:
     """The call of a record; BadInput says why its weights cannot be computed.
 
     A record that was cut to some heads, queries or rows still has every key that these see.
@@ -103,7 +103,7 @@ def call_of(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar]) -> Cal
         raise BadInput("the record does not say its scale")
     q, k = tensors["q"].numbers(), tensors["k"].numbers()
     sizes = (*q.shape[:3], k.shape[2])
-    return Call(
+    return AttentionCall(
         q_BHMD=q,
         k_BKND=k,
         scale=float(scale),
