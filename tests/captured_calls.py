@@ -33,11 +33,12 @@ def add(
     phase: str = "prefill",
     mode: str = "full",
     run: str = RUN,
+    site: str | None = None,
     implementation: str | None = "sdpa",
     **scalars: object,
 ) -> CaptureRecord:
     """One record of a store; its run is listed with the first."""
-    key = Key(run=run, step=step, layer=layer, site=f"layers.{layer}.attn")
+    key = Key(run=run, step=step, layer=layer, site=site or f"layers.{layer}.attn")
     folder = store.path / "records" / f"{run}.r0"
     if not folder.exists():
         store.claim(run, 0)

@@ -1,15 +1,12 @@
 """Look at captured calls: statistics, outlier channels, entropy of attention; or compare two."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish
-
-if TYPE_CHECKING:
-    from assay.captures.inspect.inspection import Inspection
 
 EXAMPLE = "Example: assay inspect captures/smollm2 layer=3,phase=prefill --html layer3.html"
 
@@ -44,6 +41,8 @@ def inspect(
     ] = None,
     as_json: flags.Json = False,
 ) -> None:
+    import sys
+
     from assay.errors import BadInput
 
     if diff:
@@ -54,39 +53,13 @@ def inspect(
         finish(compare(path, Path(records), chosen, as_json=as_json))
     if chosen is not None:
         raise BadInput(f"{chosen!r} is one argument too many; two stores are compared with --diff")
-    inspection = _inspected(path, records, head=head, pictures=html is not None)
-    _report(inspection, html, as_json=as_json)
 
+    from assay.captures.inspect.inspection import inspect_path, print_json, show
 
-def _inspected(
-    path: Path, records: str | None, *, head: int | None, pictures: bool
-) -> "Inspection":
-    from assay.captures.inspect import file_summary, is_file, largest_calls, summaries
-    from assay.captures.inspect.inspection import Inspection, with_progress
-    from assay.captures.store import Store
-    from assay.errors import BadInput
-
-    if is_file(path):
-        if records:
-            raise BadInput(f"{path} is one file: it has no records to choose from")
-        return Inspection(path=path, calls=[file_summary(path)], manifest=None)
-    store = Store.open(path)
-    manifest = store.manifest()
-    chosen = store.find(records) if records else manifest.records
-    maps_of = largest_calls(chosen) if pictures else ()
-    found = summaries(store, chosen, maps_of=maps_of, head=head)
-    return Inspection(path=path, calls=list(with_progress(found, len(chosen))), manifest=manifest)
-
-
-def _report(inspection: "Inspection", html: Path | None, *, as_json: bool) -> None:
-    import sys
-
-    from assay.captures.inspect import inspection as output
-
+    inspection = inspect_path(path, records, with_maps=html is not None, head=head)
     if html:  # before anything is printed, which a closed pipe would end
-        output.write_page(inspection, html)
+        from assay.captures.inspect.page import write_page
+
+        write_page(inspection, html)
         print(f"page: {html}", file=sys.stderr if as_json else sys.stdout)
-    if as_json:
-        output.print_json(inspection.calls)
-    else:
-        output.show(inspection)
+    (print_json if as_json else show)(inspection)

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from assay.captures import tensor_files
-from assay.captures.inspect.difference import compared, differences
-from assay.captures.inspect.ulps import ulps_apart
+from assay.captures.inspect.difference import compare_tensors, differences, ulps_apart
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
 from assay.errors import BadInput
@@ -111,10 +110,10 @@ def test_files_are_compared_too(tmp_path):
 
 def test_not_a_number_equals_itself_and_zero_has_a_sign():
     values = np.array([np.nan, 0.0, 1.0], np.float32)
-    assert compared({"q": tensor_of(values)}, {"q": tensor_of(values.copy())}) == []
-    (found,) = compared({"q": tensor_of(values)}, {"q": tensor_of(-values)})
+    assert compare_tensors({"q": tensor_of(values)}, {"q": tensor_of(values.copy())}) == ()
+    (found,) = compare_tensors({"q": tensor_of(values)}, {"q": tensor_of(-values)})
     assert (found.places, found.max_abs) == (3, 2.0)
-    (found,) = compared({"q": tensor_of(values[1:2])}, {"q": tensor_of(-values[1:2])})
+    (found,) = compare_tensors({"q": tensor_of(values[1:2])}, {"q": tensor_of(-values[1:2])})
     assert (found.max_abs, found.max_ulps) == (0.0, 0)
 
 

@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 from assay.captures import tensor_files
-from assay.captures.inspect import channels as channel_room
-from assay.captures.inspect import file_summary, largest_calls, summaries
-from assay.captures.inspect.histogram import deviations, magnitudes
+from assay.captures.inspect.distribution import (
+    FEWEST_TOKENS,
+    channels,
+    channels_from_absmax,
+    deviations,
+    magnitudes,
+)
+from assay.captures.inspect.inspection import file_summary, summaries
 from assay.captures.inspect.observations import observations
-from assay.captures.inspect.plain import as_json
 from assay.captures.inspect.sites import site_summaries
-from assay.captures.inspect.summary import summarise
+from assay.captures.inspect.summary import as_json, summarise
 from assay.captures.manifest import TensorEntry
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
@@ -29,7 +33,7 @@ def planted(tmp_path_factory):
 @pytest.fixture(scope="module")
 def seen(planted):
     records = planted.manifest().records
-    return list(summaries(planted, records, maps_of=largest_calls(records)))
+    return list(summaries(planted, records, with_maps=True))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
@@ -64,14 +68,14 @@ def test_nothing_stands_out_of_normal_numbers(tmp_path):
 def test_few_tokens_tell_no_outliers():
     absmax = np.ones((1, 8))
     absmax[0, 3] = 50
-    few = channel_room.from_absmax(absmax, tokens=channel_room.FEWEST_TOKENS - 1)
-    enough = channel_room.from_absmax(absmax, tokens=channel_room.FEWEST_TOKENS)
+    few = channels_from_absmax(absmax, tokens=FEWEST_TOKENS - 1)
+    enough = channels_from_absmax(absmax, tokens=FEWEST_TOKENS)
     assert few.outliers == () and "too few" in few.why
     assert [o.channel for o in enough.outliers] == [3]
 
 
 def test_a_head_of_zeros_has_no_outliers():
-    found = channel_room.channels(np.zeros((1, 2, 16, 8), np.float32))
+    found = channels(np.zeros((1, 2, 16, 8), np.float32))
     assert found.outliers == () and np.isnan(found.times_HD).all()
 
 
@@ -104,7 +108,7 @@ def test_steps_of_a_site_are_put_together(seen):
     np.testing.assert_allclose(decode.entropy, expected)
     q = decode.channels("q")
     assert q.why and "2 tokens are too few" in q.why  # one query a step
-    total = sum(call.tensors["k"].magnitudes.total for call in decode.calls)
+    total = sum(call.tensors["k"].log2_magnitudes.total for call in decode.calls)
     assert decode.magnitudes("k").total == total
 
 
@@ -137,10 +141,10 @@ def test_plain_data_has_these_keys_and_is_json(seen):
 def test_records_without_tensors_show_what_they_have(tmp_path, mode):
     store = made.planted(tmp_path / mode, steps=1, mode=mode)
     records = store.manifest().records
-    found = list(summaries(store, records, maps_of=largest_calls(records)))
+    found = list(summaries(store, records, with_maps=True))
     k = found[made.OUTLIER_LAYER].tensors["k"]
     assert k.shape == (1, 2, 24, 32) and k.nbytes == 2 * 24 * 32 * 2
-    assert k.magnitudes is None and k.channels is None and mode in k.why
+    assert k.log2_magnitudes is None and k.channels is None and mode in k.why
     assert found[0].attention is None and mode in found[0].why_no_attention
     assert (k.stats is not None) == (mode == "stats")
     if mode == "stats":
@@ -157,7 +161,7 @@ def test_numbers_that_are_not_finite_are_told(tmp_path):
     store = Store.create(tmp_path / "store")
     made.add(store, made.call(plant=plant, dtype="float16"))
     found = summaries(store, store.manifest().records)
-    assert "1 numbers of v are not finite" in "\n".join(observations(site_summaries(found)))
+    assert "1 number of v is not finite" in "\n".join(observations(site_summaries(found)))
 
 
 def test_one_file_alone(tmp_path):
@@ -206,7 +210,7 @@ def test_a_changed_file_is_refused(tmp_path):
 def test_an_empty_store_has_nothing_to_see(tmp_path):
     store = Store.create(tmp_path / "empty")
     assert list(summaries(store, store.manifest().records)) == []
-    assert observations([]) == ["There is nothing to see."]
+    assert observations([]) == ["Nothing was captured."]
 
 
 def test_a_head_that_is_not_there_is_refused(planted):

@@ -77,7 +77,7 @@ def test_an_empty_store(tmp_path):
     Store.create(tmp_path / "empty")
     done = assay("inspect", "empty", "--html", "page.html", cwd=tmp_path)
     assert done.returncode == 0 and "no captured calls" in done.stdout
-    assert "There is nothing to see" in (tmp_path / "page.html").read_text()
+    assert "Nothing was captured" in (tmp_path / "page.html").read_text()
     assert assay("inspect", "empty", "--json", cwd=tmp_path).stdout == ""
 
 
@@ -86,7 +86,7 @@ def test_a_run_that_was_killed_and_what_it_dropped_are_told(tmp_path):
     made.add(store, made.call())
     store.append([DroppedCalls(run=made.RUN, rank=0, counts={"the queue was full": 7})])
     told = words(assay("inspect", "store", cwd=tmp_path))
-    assert "did not end: it was killed, or still runs" in told
+    assert "did not end: it was killed or is still running" in told
     assert "dropped calls that were wanted: 7 the queue was full" in told
 
 

@@ -1,12 +1,11 @@
-"""How each head of a captured call spreads its attention: entropy, sinks, peaks and scores.
+"""Statistics of each head's attention in a captured call: entropy, sinks, peaks and scores.
 
-Axes: B batch, H query heads, M queries (those looked at), N keys. Sums are float64. A query that
-sees fewer than two keys has no choice, so it is left out of every mean.
+Axes: B batch, H query heads, M queries (those sampled), N keys. Sums are float64. A query that sees
+fewer than two keys has no choice, so it is left out of every mean.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,23 +21,23 @@ PerHead = tuple[float | None, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class HeadStatistics:
-    """Of each query head, over rows and queries; None where no query has a choice."""
+    """Statistics of each query head, over rows and queries; None where no query has a choice."""
 
     entropy: PerHead  # mean, in nats
-    effective_keys: PerHead  # exp of it: so many keys, equally weighted, spread as much
+    effective_keys: PerHead  # exp of it: the number of equally weighted keys with this entropy
     sink: PerHead  # mean weight of the first key of the sequence
     largest: PerHead  # mean of the largest weight
-    score_absmax: PerHead  # over all pairs that are seen
+    score_absmax: PerHead  # over all visible pairs
     score_spread: PerHead  # median of the distance from the lowest to the highest score
-    uniform_entropy: float | None  # the mean of ln(keys seen): what equal weights would have
-    uniform_sink: float | None  # the mean of 1 / keys seen
-    queries: int  # of each row and head that were looked at,
-    of_queries: int  # out of so many
-    measured: int  # queries of all rows in the means; the least of any head
-    blind: int  # that see no key at all, of the most blind head
-    nonfinite: int  # left out because a score is not finite, of the worst head
-    padding_share: float  # keys that the mask hides from every query
-    hidden_share: float  # pairs of query and key that mask and causality hide
+    uniform_entropy: float | None  # mean of ln(visible keys): the entropy of equal weights
+    uniform_sink: float | None  # mean of 1 / visible keys
+    queries: int  # of each row and head that were sampled,
+    of_queries: int  # out of this many
+    measured: int  # queries of all rows in the means; the fewest of any head
+    blind: int  # queries that see no key; the most of any head
+    nonfinite: int  # queries left out for a score that is not finite; the most of any head
+    padding_share: float  # of the keys: those that the mask hides from every query
+    hidden_share: float  # of the pairs of query and key: those that mask and causality hide
 
     @property
     def sampled(self) -> bool:
@@ -47,8 +46,8 @@ class HeadStatistics:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttentionMap:
-    """Weights of one head of one row, coarse: a cell is the mean over its queries of the weight
-    of its keys together, so that a line of cells sums to one."""
+    """Coarse weights of one head of one row: a cell is the mean over its queries of the sum over
+    its keys, so that a row of cells sums to one."""
 
     head: int
     weights: np.ndarray  # [cells of queries, cells of keys]
@@ -56,110 +55,105 @@ class AttentionMap:
     keys: int
 
 
-class _Rows(NamedTuple):
-    """What is measured of each query; NaN where it sees fewer than two keys."""
-
-    entropy: np.ndarray
-    sink: np.ndarray
-    largest: np.ndarray
-    absmax: np.ndarray
-    spread: np.ndarray
-    seen: np.ndarray  # how many keys
-    finite: np.ndarray
-
-
 def head_statistics(call: AttentionCall, *, most_pairs: int = MOST_PAIRS) -> HeadStatistics:
-    """Measured over all queries, or over evenly spaced ones where there are too many pairs."""
+    """Statistics over all queries, or over evenly spaced ones where there are too many pairs."""
     batch, heads, queries, keys = call.sizes
     rows = _sample(queries, max(FEWEST_QUERIES, most_pairs // (batch * heads * keys)))
-    first = call.first_key_B
-    of_heads = [
-        _joined([_measured(*call.scores(b, h, rows), first_key=first[b]) for b in range(batch)])
-        for h in range(heads)
-    ]
-    kept = np.concatenate([r.seen[~np.isnan(r.entropy)] for r in of_heads]).astype(np.float64)
-    seen_pairs = sum(int(r.seen.sum()) for r in of_heads)
-    entropy = tuple(_over(np.mean, r.entropy) for r in of_heads)
+    first_key = call.first_key_B
+    by_query = np.stack(  # [B, H, 7, M]
+        [
+            [_query_statistics(*call.scores(b, h, rows), first_key[b]) for h in range(heads)]
+            for b in range(batch)
+        ]
+    )
+    # Each [H, B * M]; NaN but in the last two where a query has no choice.
+    entropy, sink, largest, absmax, spread, visible, finite = by_query.transpose(
+        2, 1, 0, 3
+    ).reshape(7, heads, -1)
+    measured = ~np.isnan(entropy)
+    mean_entropy = _by_head(np.mean, entropy)
+    choices = visible[measured]
     return HeadStatistics(
-        entropy=entropy,
-        effective_keys=tuple(None if e is None else float(np.exp(e)) for e in entropy),
-        sink=tuple(_over(np.mean, r.sink) for r in of_heads),
-        largest=tuple(_over(np.mean, r.largest) for r in of_heads),
-        score_absmax=tuple(_over(np.max, r.absmax) for r in of_heads),
-        score_spread=tuple(_over(np.median, r.spread) for r in of_heads),
-        uniform_entropy=float(np.log(kept).mean()) if kept.size else None,
-        uniform_sink=float((1 / kept).mean()) if kept.size else None,
+        entropy=mean_entropy,
+        effective_keys=tuple(None if e is None else float(np.exp(e)) for e in mean_entropy),
+        sink=_by_head(np.mean, sink),
+        largest=_by_head(np.mean, largest),
+        score_absmax=_by_head(np.max, absmax),
+        score_spread=_by_head(np.median, spread),
+        uniform_entropy=float(np.log(choices).mean()) if choices.size else None,
+        uniform_sink=float((1 / choices).mean()) if choices.size else None,
         queries=len(rows),
         of_queries=queries,
-        measured=min(int((~np.isnan(r.entropy)).sum()) for r in of_heads),
-        blind=max(int((r.seen == 0).sum()) for r in of_heads),
-        nonfinite=max(int((~r.finite).sum()) for r in of_heads),
+        measured=int(measured.sum(axis=1).min()),
+        blind=int((visible == 0).sum(axis=1).max()),
+        nonfinite=int((finite == 0).sum(axis=1).max()),
         padding_share=float(call.padding_BN.mean()),
-        hidden_share=1 - seen_pairs / (batch * heads * len(rows) * keys),
+        hidden_share=1 - int(visible.sum()) / (batch * heads * len(rows) * keys),
     )
 
 
 def attention_map(
     call: AttentionCall, *, head: int, row: int = 0, size: int = MAP_SIZE
 ) -> AttentionMap:
-    """A coarse picture of the weights of one head; of each cell at most eight queries are used."""
+    """Coarse weights of one head; at most eight queries of each cell are used."""
     _, _, queries, keys = call.sizes
     starts = np.linspace(0, keys, min(size, keys) + 1).astype(int)[:-1]
     cells = []
     for group in np.array_split(np.arange(queries), min(size, queries)):
         rows = group[_sample(len(group), _QUERIES_PER_CELL)]
-        scores, seen = call.scores(row, head, rows)
-        usable = seen.any(axis=1) & np.isfinite(np.where(seen, scores, 0.0)).all(axis=1)
-        weights = _weights(scores[usable], seen[usable])
+        scores, visible = call.scores(row, head, rows)
+        usable = visible.any(axis=1) & np.isfinite(np.where(visible, scores, 0.0)).all(axis=1)
+        weights = _weights(scores[usable], visible[usable])
         mean = weights.mean(axis=0) if len(weights) else np.zeros(keys)
         cells.append(np.add.reduceat(mean, starts))
     return AttentionMap(head=head, weights=np.array(cells), queries=queries, keys=keys)
 
 
-def median_head(found: HeadStatistics) -> int:
-    """The head whose entropy is the median; the first where none has any. The most peaked and the
-    most even heads make pictures of one line and of none."""
-    known = sorted((e, head) for head, e in enumerate(found.entropy) if e is not None)
+def median_head(statistics: HeadStatistics) -> int:
+    """Head of median entropy; 0 where none has any. The most peaked head would make a map of one
+    line, the most even one a map of none."""
+    known = sorted((e, head) for head, e in enumerate(statistics.entropy) if e is not None)
     return known[(len(known) - 1) // 2][1] if known else 0
 
 
-def _measured(scores: np.ndarray, seen: np.ndarray, *, first_key: int) -> _Rows:
-    count = seen.sum(axis=1)
-    finite = np.isfinite(np.where(seen, scores, 0.0)).all(axis=1)
-    use = (count >= 2) & finite
-    nothing = np.full(len(scores), np.nan)
-    entropy, sink, largest, absmax, spread = (nothing.copy() for _ in range(5))
-    some, shown = scores[use], seen[use]
-    weights = _weights(some, shown)
+def _query_statistics(scores: np.ndarray, visible: np.ndarray, first_key: int) -> np.ndarray:
+    """Entropy, weight of the first key, largest weight, largest score, spread of scores, number of
+    visible keys and whether all scores are finite: [7, M] from scores and visibility [M, N]."""
+    count = visible.sum(axis=1)
+    finite = np.isfinite(np.where(visible, scores, 0.0)).all(axis=1)
+    measured = (count >= 2) & finite
+    scores, visible = scores[measured], visible[measured]
+    weights = _weights(scores, visible)
     logs = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
-    entropy[use] = -(weights * logs).sum(axis=1)
-    sink[use] = weights[:, first_key]
-    largest[use] = weights.max(axis=1, initial=0.0)
-    absmax[use] = np.abs(np.where(shown, some, 0.0)).max(axis=1, initial=0.0)
-    highest = np.where(shown, some, -np.inf).max(axis=1, initial=-np.inf)
-    lowest = np.where(shown, some, np.inf).min(axis=1, initial=np.inf)
-    spread[use] = highest - lowest
-    return _Rows(entropy, sink, largest, absmax, spread, count, finite)
+    highest = np.where(visible, scores, -np.inf).max(axis=1, initial=-np.inf)
+    lowest = np.where(visible, scores, np.inf).min(axis=1, initial=np.inf)
+    statistics = np.full((7, len(count)), np.nan)
+    statistics[:5, measured] = (
+        -(weights * logs).sum(axis=1),
+        weights[:, first_key],
+        weights.max(axis=1, initial=0.0),
+        np.abs(np.where(visible, scores, 0.0)).max(axis=1, initial=0.0),
+        highest - lowest,
+    )
+    statistics[5:] = count, finite
+    return statistics
 
 
-def _weights(scores: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Softmax over the keys that are seen, of which every query has one."""
-    lowered = np.where(seen, scores, -np.inf)
+def _weights(scores: np.ndarray, visible: np.ndarray) -> np.ndarray:
+    """Softmax over the visible keys, of which every query has at least one."""
+    lowered = np.where(visible, scores, -np.inf)
     raised = np.exp(lowered - lowered.max(axis=1, keepdims=True, initial=-np.inf))
     return raised / raised.sum(axis=1, keepdims=True)
 
 
 def _sample(count: int, most: int) -> np.ndarray:
-    """Indices, evenly spaced from the first to the last where there are more than `most`."""
+    """Indices of all, or of `most` evenly spaced from the first to the last."""
     if count <= most:
         return np.arange(count)
     return np.unique(np.linspace(0, count - 1, most).round().astype(int))
 
 
-def _joined(parts: list[_Rows]) -> _Rows:
-    return _Rows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-
-
-def _over(reduce: Callable[[np.ndarray], float], values: np.ndarray) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(reduce(known)) if known.size else None
+def _by_head(reduce: Callable[[np.ndarray], float], values: np.ndarray) -> PerHead:
+    """Each row reduced over what is not NaN; None where nothing is left."""
+    rows = (row[~np.isnan(row)] for row in values)
+    return tuple(float(reduce(row)) if row.size else None for row in rows)

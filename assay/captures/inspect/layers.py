@@ -1,208 +1,188 @@
-"""Four drawings of each layer: sizes, values against normal ones, channels of k, attention."""
+"""Figures of each layer: sizes, values against normal ones, channels of k, attention."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-from assay.captures.inspect import heat_map, histogram_plot
-from assay.captures.inspect.heat_map import HeatMap
-from assay.captures.inspect.histogram_plot import HistogramPlot, StepLine, superscript
-from assay.captures.inspect.page import Drawing, Figure
+from assay.captures.inspect.drawing import (
+    HeatMap,
+    HistogramPlot,
+    heat_map,
+    histogram_plot,
+    superscript,
+)
+from assay.captures.inspect.overview import Figure, FigurePanel
+from assay.captures.inspect.sites import SiteSummary
 
-if TYPE_CHECKING:
-    from assay.captures.inspect.sites import SiteSummary
-
-MOST_CELLS = 300_000  # of maps of layers; more would make the page heavier than five megabytes
+MOST_CELLS = 300_000  # in the maps of all layers; more would make the page larger than 5 MB
 _TENSORS = ("q", "k", "v")
-_FAINTEST = -10  # log2 of the weight that an attention map no longer shows
+_FAINTEST = -10.0  # log2 of the weight that an attention map no longer shows
 _CHANNEL_SPAN = (-2.0, 5.0)  # log2 of a channel over the median of its head, from faint to full
 _SHARE_FLOOR = 1e-7
 
 
-def by_layer(found: Sequence["SiteSummary"]) -> tuple[Figure, ...]:
-    """What each attention's largest call looks like, one drawing for each attention."""
-    every = _largest_phase(found)
-    named = dict(zip(_panel_names(every), every, strict=True))
-    shown = _most_telling(named)
-    named = {name: named[name] for name in _affordable(named, shown)}
-    fewer = f"{len(named)} of {len(every)} layers are drawn." if len(named) < len(every) else ""
-    makes: dict[str, Callable[[SiteSummary], tuple[str, tuple[str, ...]] | None]] = {
+def by_layer(sites: Sequence[SiteSummary]) -> tuple[Figure, ...]:
+    """Four drawings of each layer, from the phase of its largest call."""
+    layers = _layers(sites)
+    shown = max(layers, key=lambda name: _largest_outlier(layers[name]), default=None)
+    drawn = {name: layers[name] for name in _affordable(layers, shown)}
+    left_out = f"{len(drawn)} of {len(layers)} layers are drawn."
+    draw: dict[str, Callable[[SiteSummary], FigurePanel | None]] = {
         "Sizes of q, k and v": _sizes,
         "Values, in standard deviations": _deviations,
         "Channels of k, over the median of their head": _channels,
         "Attention of one head": _attention,
     }
     figures = []
-    for title, make in makes.items():
-        drawings = []
-        for name, site in named.items():
-            if made := make(site):
-                svg, notes = made
-                told = (*notes, fewer) if fewer else notes
-                drawings.append(Drawing(panel=name, svg=svg, notes=told))
-        first = shown if any(d.panel == shown for d in drawings) else None
-        figures.append(
-            Figure(title=title, panels_are="layers", drawings=tuple(drawings), shown=first)
-        )
+    for title, make in draw.items():
+        panels = [replace(p, name=name) for name, site in drawn.items() if (p := make(site))]
+        if len(drawn) < len(layers):
+            panels = [replace(panel, notes=(*panel.notes, left_out)) for panel in panels]
+        first = shown if any(panel.name == shown for panel in panels) else None
+        figures.append(Figure(title=title, panels_of="layers", panels=tuple(panels), shown=first))
     return tuple(figures)
 
 
-def _affordable(named: dict[str, "SiteSummary"], shown: str | None) -> list[str]:
-    """Layers evenly spaced, as many as a page can hold, and the one shown first."""
+def _layers(sites: Sequence[SiteSummary]) -> dict[str, SiteSummary]:
+    """The site with the largest call of each module, by a name that no two share."""
+    largest: dict[tuple, SiteSummary] = {}
+    for site in sites:
+        kept = largest.setdefault(site.module, site)
+        if site.largest_call.pairs > kept.largest_call.pairs:
+            largest[site.module] = site
+    runs = list(dict.fromkeys((site.run, site.rank) for site in largest.values()))
+    labels = Counter((site.run, site.rank, site.label) for site in largest.values())
+    layers = {}
+    for site in largest.values():
+        shared = labels[site.run, site.rank, site.label] > 1
+        name = f"{site.label} {site.site}" if shared else site.label
+        run = f", run {runs.index((site.run, site.rank)) + 1}" if len(runs) > 1 else ""
+        layers[name + run] = site
+    return layers
+
+
+def _largest_outlier(site: SiteSummary) -> float:
+    channels = site.channels("k")
+    return channels.outliers[0].times if channels and channels.outliers else 0.0
+
+
+def _affordable(layers: dict[str, SiteSummary], shown: str | None) -> list[str]:
+    """Evenly spaced layers, as many as a page can hold, and the one shown first."""
     cells = 0
-    for site in named.values():
-        channels, picture = site.channels("k"), site.largest_call.map
+    for site in layers.values():
+        channels, attention = site.channels("k"), site.largest_call.map
         cells += channels.absmax_HD.size if channels else 0
-        cells += picture.weights.size if picture else 0
+        cells += attention.weights.size if attention else 0
     every = max(1, math.ceil(cells / MOST_CELLS))
-    return [name for i, name in enumerate(named) if i % every == 0 or name == shown]
+    return [name for i, name in enumerate(layers) if i % every == 0 or name == shown]
 
 
-def _largest_phase(found: Sequence["SiteSummary"]) -> list["SiteSummary"]:
-    """Of each attention the phase that has its largest call."""
-    best: dict[tuple, SiteSummary] = {}
-    for site in found:
-        place = (site.run, site.rank, site.layer, site.site)
-        if place not in best or site.largest_call.pairs > best[place].largest_call.pairs:
-            best[place] = site
-    return list(best.values())
-
-
-def _panel_names(found: Sequence["SiteSummary"]) -> list[str]:
-    several = len({(site.run, site.rank) for site in found}) > 1
-    order = list(dict.fromkeys((site.run, site.rank) for site in found))
-    return [
-        f"{site.label}, run {order.index((site.run, site.rank)) + 1}" if several else site.label
-        for site in found
-    ]
-
-
-def _most_telling(named: dict[str, "SiteSummary"]) -> str | None:
-    """The layer whose keys have the farthest channel."""
-
-    def farthest(site: "SiteSummary") -> float:
-        channels = site.channels("k")
-        return channels.outliers[0].times if channels and channels.outliers else 0.0
-
-    return max(named, key=lambda name: farthest(named[name]), default=None)
-
-
-def _sizes(site: "SiteSummary") -> tuple[str, tuple[str, ...]] | None:
-    found = {name: h for name in _TENSORS if (h := site.magnitudes(name)) and h.total}
-    if not found:
+def _sizes(site: SiteSummary) -> FigurePanel | None:
+    histograms = {n: h for n in _TENSORS if (h := site.magnitudes(n)) and h.total}
+    if not histograms:
         return None
-    bins = len(next(iter(found.values())).counts)
-    filled = [i for h in found.values() for i, count in enumerate(h.counts) if count]
-    first, last = max(min(filled, default=0) - 1, 0), min(max(filled, default=0) + 2, bins)
-    low = next(iter(found.values())).low
-    drawn = HistogramPlot(
-        low=low + first,
-        width=1.0,
-        outlines=tuple(
-            StepLine(name=name, shares=tuple(n / h.total for n in h.counts[first:last]))
-            for name, h in found.items()
-        ),
-        ticks=tuple(
-            (float(p), f"2{superscript(p)}")
-            for p in range(math.ceil(low + first), math.floor(low + last) + 1)
-            if p % _every(last - first) == 0
-        ),
+    bins = next(iter(histograms.values()))
+    filled = [i for h in histograms.values() for i, count in enumerate(h.counts) if count] or [0]
+    first, last = max(min(filled) - 1, 0), min(max(filled) + 2, len(bins.counts))
+    low, high = round(bins.low) + first, round(bins.low) + last
+    every = 2 if last - first <= 20 else 4 if last - first <= 40 else 8
+    powers = [power for power in range(low, high + 1) if power % every == 0]
+    plot = HistogramPlot(
+        low=low,
+        width=bins.width,
+        shares={name: h.shares[first:last] for name, h in histograms.items()},
+        ticks=tuple((power, f"2{superscript(power)}") for power in powers),
         x_label="size",
     )
-    return histogram_plot.draw(drawn, label=f"sizes of q, k and v in {site.label}"), ()
+    return _panel(histogram_plot(plot, label=f"sizes of q, k and v in {site.label}"))
 
 
-def _every(bins: int) -> int:
-    return 2 if bins <= 20 else 4 if bins <= 40 else 8
-
-
-def _deviations(site: "SiteSummary") -> tuple[str, tuple[str, ...]] | None:
+def _deviations(site: SiteSummary) -> FigurePanel | None:
     tensors = site.largest_call.tensors
-    found = {name: h for name in _TENSORS if name in tensors and (h := tensors[name].deviations)}
-    if not found:
+    named = {name: tensors[name].deviations_in_std for name in _TENSORS if name in tensors}
+    histograms = {name: histogram for name, histogram in named.items() if histogram}
+    if not histograms:
         return None
-    any_one = next(iter(found.values()))
-    edges = [any_one.low + i * any_one.width for i in range(len(any_one.counts) + 1)]
-    normal = tuple(_below(b) - _below(a) for a, b in pairwise(edges))
-    drawn = HistogramPlot(
-        low=any_one.low,
-        width=any_one.width,
-        outlines=tuple(
-            StepLine(name=name, shares=tuple(n / h.total for n in h.counts))
-            for name, h in found.items()
-        ),
-        reference=StepLine(
-            name="normal", shares=tuple(s if s > _SHARE_FLOOR else 0 for s in normal)
-        ),
-        ticks=tuple((float(t), f"{t:+d}" if t else "0") for t in range(-10, 11, 2)),
+    bins = next(iter(histograms.values()))
+    edges = [bins.low + i * bins.width for i in range(len(bins.counts) + 1)]
+    normal = (_normal_below(b) - _normal_below(a) for a, b in pairwise(edges))
+    plot = HistogramPlot(
+        low=bins.low,
+        width=bins.width,
+        shares={name: h.shares for name, h in histograms.items()},
+        reference=("normal", tuple(share if share > _SHARE_FLOOR else 0 for share in normal)),
+        ticks=tuple((t, f"{t:+d}" if t else "0") for t in range(-10, 11, 2)),
         x_label="standard deviations from the mean",
         log_floor=_SHARE_FLOOR,
     )
-    beyond = [
-        f"{(h.below + h.above) / h.total:.2g} of {name}"
-        for name, h in found.items()
-        if h.below + h.above
-    ]
-    note = (f"Beyond the frame: {', '.join(beyond)}.",) if beyond else ()
-    return histogram_plot.draw(drawn, label=f"values of q, k and v in {site.label}"), note
+    beyond = {name: (h.below + h.above) / h.total for name, h in histograms.items()}
+    outside = ", ".join(f"{share:.2g} of {name}" for name, share in beyond.items() if share)
+    svg = histogram_plot(plot, label=f"values of q, k and v in {site.label}")
+    return _panel(svg, *([f"Beyond the frame: {outside}."] if outside else []))
 
 
-def _below(place: float) -> float:
-    """The share of normal numbers below `place` standard deviations."""
-    return 0.5 * math.erfc(-place / math.sqrt(2))
+def _normal_below(value: float) -> float:
+    """Share of normal numbers below `value` standard deviations."""
+    return 0.5 * math.erfc(-value / math.sqrt(2))
 
 
-def _channels(site: "SiteSummary") -> tuple[str, tuple[str, ...]] | None:
+def _channels(site: SiteSummary) -> FigurePanel | None:
     channels = site.channels("k")
     if channels is None:
         return None
-    cells = tuple(
-        tuple(None if math.isnan(t) else math.log2(t) if t else _CHANNEL_SPAN[0] for t in row)
+    low, high = _CHANNEL_SPAN
+    cells = (
+        tuple(None if math.isnan(t) else math.log2(t) if t else low for t in row)
         for row in channels.times_HD
     )
     drawn = HeatMap(
-        cells=cells,
-        low=_CHANNEL_SPAN[0],
-        high=_CHANNEL_SPAN[1],
+        cells=tuple(cells),
+        low=low,
+        high=high,
         low_text="¼×",
-        high_text="32×, the scale is logarithmic",
-        rows_are="kv head",
-        columns_are="channel",
+        high_text="32×, logarithmic",
+        row_label="kv head",
+        column_label="channel",
         highest_cell=26.0,
     )
-    found = [f"head {o.head} channel {o.channel}: {o.times:.3g}×" for o in channels.outliers[:6]]
-    more = f" and {len(channels.outliers) - 6} more" if len(channels.outliers) > 6 else ""
-    told = (
-        f"Standing out: {', '.join(found)}{more}." if found else channels.why or "None stands out."
-    )
-    return heat_map.draw(drawn, label=f"channels of k in {site.label}"), (told,)
+    named = [f"head {o.head} channel {o.channel}: {o.times:.3g}×" for o in channels.outliers]
+    more = f" and {len(named) - 6} more" if len(named) > 6 else ""
+    outliers = f"Outliers: {', '.join(named[:6])}{more}."
+    note = outliers if named else channels.why or "No channel is an outlier."
+    return _panel(heat_map(drawn, label=f"channels of k in {site.label}"), note)
 
 
-def _attention(site: "SiteSummary") -> tuple[str, tuple[str, ...]] | None:
-    found = site.largest_call.map
-    if found is None or site.largest_call.attention is None:
+def _attention(site: SiteSummary) -> FigurePanel | None:
+    call = site.largest_call
+    if call.map is None or call.attention is None:
         return None
-    cells = tuple(
-        tuple(math.log2(w) if w > 0 else float(_FAINTEST) for w in row) for row in found.weights
+    cells = (
+        tuple(math.log2(weight) if weight > 0 else _FAINTEST for weight in row)
+        for row in call.map.weights
     )
     drawn = HeatMap(
-        cells=cells,
-        low=float(_FAINTEST),
+        cells=tuple(cells),
+        low=_FAINTEST,
         high=0.0,
         low_text="0.001",
-        high_text="1, the scale is logarithmic",
-        rows_are="query",
-        columns_are="key",
-        row_places=found.queries,
-        column_places=found.keys,
+        high_text="1, logarithmic",
+        row_label="query",
+        column_label="key",
+        row_places=call.map.queries,
+        column_places=call.map.keys,
         square=True,
     )
-    sampled = site.largest_call.attention
+    head, statistics = call.map.head, call.attention
     note = (
-        f"Head {found.head} of {site.largest_call.name}, chosen with --head, else that of median "
-        "entropy. A cell is the weight of its keys together, the mean over its queries."
+        f"Head {head} of {call.name}: the one named with --head, else that of median entropy. A "
+        "cell is the sum of the weights of its keys, averaged over its queries."
     )
-    if sampled.sampled:
-        note += f" Entropies are of {sampled.queries:,} of {sampled.of_queries:,} queries."
-    return heat_map.draw(drawn, label=f"attention of head {found.head} in {site.label}"), (note,)
+    if statistics.sampled:
+        note += f" Entropies are of {statistics.queries:,} of {statistics.of_queries:,} queries."
+    return _panel(heat_map(drawn, label=f"attention of head {head} in {site.label}"), note)
+
+
+def _panel(svg: str, *notes: str) -> FigurePanel:
+    return FigurePanel(name="", svg=svg, notes=notes)

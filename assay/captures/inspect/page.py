@@ -1,39 +1,22 @@
-"""A page about captured calls: sentences first, then pictures, then tables.
-
-It is given plain data and finished drawings, so that the page needs nothing of the rooms that
-captured and measured.
-"""
+"""Page about captured calls, one file that needs no network: sentences, figures, tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 
+from assay.captures.inspect.inspection import Inspection
+from assay.captures.inspect.layers import by_layer
+from assay.captures.inspect.overview import Figure, FigurePanel, overview
+from assay.captures.inspect.tables import model_facts
+from assay.records.durable import write_atomically
 from assay.reports.html import chooser, document, folded, tables
-from assay.reports.table import Table
+from assay.reports.numerals import size_in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """One picture as SVG, and what is said below it."""
-
-    panel: str  # what it is of: a layer, a phase
-    svg: str
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """Drawings of the same thing, of which one is shown at a time."""
-
-    title: str
-    panels_are: str
-    drawings: tuple[Drawing, ...]
-    shown: str | None = None  # the panel at first; the first one where none is said
-
-
-@dataclass(frozen=True, kw_only=True)
-class CapturePage:
-    """All that is told of a store; `answers` are the sentences on what stands out."""
+class PageHead:
+    """Sentences at the top of the page."""
 
     title: str
     verdict: str
@@ -41,44 +24,72 @@ class CapturePage:
     facts: tuple[str, ...]
     answers: tuple[str, ...]
     problems: tuple[str, ...]
-    overview: tuple[Figure, ...]
-    layers: tuple[Figure, ...]
-    tables: tuple[Table, ...]
-    details: tuple[Table, ...]
 
 
-def capture_page(page: CapturePage) -> str:
-    """The page as one file that needs no network."""
-    return document(
-        page,
-        (
-            *_section("overview", "All layers and heads", page.overview),
-            *_section("layers", "Layer by layer", page.layers),
-            *tables("records", "Captured calls", page.tables),
-            *folded("details", "Runs and tensors", page.details),
-        ),
+def write_page(inspection: Inspection, path: Path) -> None:
+    """Write the page, whole or not at all."""
+    write_atomically(path, page(inspection).encode())
+
+
+def page(inspection: Inspection) -> str:
+    """The page as HTML."""
+    details = [*inspection.runs_tables(), *inspection.tensors_tables()]
+    body = (
+        *_section("overview", "All layers and heads", overview(inspection.sites)),
+        *_section("layers", "Layer by layer", by_layer(inspection.sites)),
+        *tables("records", "Captured calls", inspection.calls_tables()),
+        *folded("details", "Runs and tensors", details),
+    )
+    return document(_head(inspection), body)
+
+
+def _head(inspection: Inspection) -> PageHead:
+    sentences = inspection.observations
+    quiet = sentences[0].startswith("Nothing")
+    several = "1 thing stands" if len(sentences) == 1 else f"{len(sentences)} things stand"
+    return PageHead(
+        title=f"{inspection.path.name}: {inspection.headline}",
+        verdict=sentences[0].partition(":")[0].rstrip(".") if quiet else f"{several} out",
+        tone="ok" if quiet else "refused",
+        facts=tuple(_facts(inspection)),
+        answers=tuple(sentences),
+        problems=tuple(inspection.problems),
     )
 
 
+def _facts(inspection: Inspection) -> Iterator[str]:
+    runs = inspection.manifest.runs if inspection.manifest else ()
+    yield from dict.fromkeys(fact for run in runs for fact in model_facts(run))
+    records = [call.record for call in inspection.calls if call.record]
+    if phases := sorted({record.phase for record in records}):
+        yield f"phases: {', '.join(phases)}"
+    if steps := len({record.key.step for record in records}):
+        yield f"{steps:,} step{'s' if steps > 1 else ''}"
+    yield size_in_bytes(sum(call.stored_bytes for call in inspection.calls))
+    cuts = {f"{name} {kept}" for record in records for name, kept in record.cut.items()}
+    if cuts:
+        yield f"only {', '.join(sorted(cuts))}, renumbered from 0"
+
+
 def _section(name: str, heading: str, figures: Sequence[Figure]) -> Iterator[str]:
-    shown = [figure for figure in figures if figure.drawings]
-    if not shown:
+    drawn = [figure for figure in figures if figure.panels]
+    if not drawn:
         return
     yield f'<section id="{name}"><h2>{heading}</h2><div class="figures">'
-    for figure in shown:
+    for figure in drawn:
         yield f"<figure><figcaption>{escape(figure.title)}</figcaption>"
-        if len(figure.drawings) > 1:
-            panels = [drawing.panel for drawing in figure.drawings]
-            yield chooser(figure.title, panels, of=figure.panels_are, shown=figure.shown)
-        shown_first = figure.shown or figure.drawings[0].panel
-        for drawing in figure.drawings:
-            yield from _panel(drawing, hidden=drawing.panel != shown_first)
+        names = [panel.name for panel in figure.panels]
+        shown = figure.shown or names[0]
+        if len(names) > 1:
+            yield chooser(figure.title, names, of=figure.panels_of, shown=figure.shown)
+        for panel in figure.panels:
+            yield from _panel(panel, hidden=panel.name != shown)
         yield "</figure>"
     yield "</div></section>"
 
 
-def _panel(drawing: Drawing, *, hidden: bool) -> Iterator[str]:
+def _panel(panel: FigurePanel, *, hidden: bool) -> Iterator[str]:
     state = " hidden" if hidden else ""
-    yield f'<div class="panel" data-panel="{escape(drawing.panel)}"{state}>{drawing.svg}'
-    yield from (f'<p class="note">{escape(note)}</p>' for note in drawing.notes)
+    yield f'<div class="panel" data-panel="{escape(panel.name)}"{state}>{panel.svg}'
+    yield from (f'<p class="note">{escape(note)}</p>' for note in panel.notes)
     yield "</div>"

@@ -1,4 +1,4 @@
-"""One captured call as its scores: what q, k, the mask and the scalars of a record say together.
+"""Scores of a captured call, from the q, k, mask, bias and scalars of its record.
 
 Axes: B batch, H query heads, K kv heads, M queries, N keys, D head dimension. Query head h reads kv
 head h // (H / K).
@@ -14,16 +14,17 @@ from assay.captures.manifest import Scalar
 from assay.captures.mask import HIDDEN_BELOW
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
+from assay.workloads.visibility import visible
 
 ALIGNMENTS = ("bottom-right", "top-left")
 # A call with one of these, as a scalar or as a tensor, has other weights than are computed here.
-_NOT_UNDERSTOOD = ("window", "sinks", "query_seq_lengths", "key_value_seq_lengths")
+_UNSUPPORTED = ("window", "sinks", "query_seq_lengths", "key_value_seq_lengths")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttentionCall:
-    """What one call computed its weights from. The mask is boolean or additive; axes of mask and
-    bias may be one long, and then count for all."""
+    """Inputs of one call's attention weights. The mask is boolean or additive; axes of mask and
+    bias that have length 1 are broadcast."""
 
     q_BHMD: np.ndarray
     k_BKND: np.ndarray
@@ -49,45 +50,41 @@ class AttentionCall:
         return (*self.q_BHMD.shape[:3], self.k_BKND.shape[2])
 
     def scores(self, batch: int, head: int, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of some queries in float64, the additive mask in them, and the keys they see."""
+        """Scores of some queries [rows, N] in float64, with the additive mask, and True for the
+        keys that each query sees [rows, N]."""
         kv_head = head // (self.sizes[1] // self.k_BKND.shape[1])
         q = self.q_BHMD[batch, head][rows].astype(np.float64)
-        found = q @ self.k_BKND[batch, kv_head].astype(np.float64).T * self.scale
+        scores = q @ self.k_BKND[batch, kv_head].astype(np.float64).T * self.scale
         if self.softcap:
-            found = self.softcap * np.tanh(found / self.softcap)
+            scores = self.softcap * np.tanh(scores / self.softcap)
         if self.bias_BHMN is not None:
-            found = found + _part(self.bias_BHMN, batch, head, rows)
-        seen = self._causal(rows)
+            scores = scores + np.broadcast_to(self.bias_BHMN, self.sizes)[batch, head, rows]
+        _, _, queries, keys = self.sizes
+        last = queries if self.alignment == "bottom-right" else keys  # query that sees every key
+        shown = visible(last, keys, causal=self.causal, rows=rows)
         if self.mask_BHMN is not None:
-            mask = _part(self.mask_BHMN, batch, head, rows)
+            mask = np.broadcast_to(self.mask_BHMN, self.sizes)[batch, head, rows]
             if mask.dtype != bool:
-                found = found + np.where(mask > HIDDEN_BELOW, mask, 0.0)
-            seen = seen & shown(mask)
-        return found, seen
+                scores = scores + np.where(mask > HIDDEN_BELOW, mask, 0.0)
+            shown = shown & _shown(mask)
+        return scores, shown
 
     @cached_property
     def padding_BN(self) -> np.ndarray:
-        """The keys that the mask hides from every query."""
+        """True for keys that the mask hides from every query."""
         if self.mask_BHMN is None:
             return np.zeros((self.sizes[0], self.sizes[3]), dtype=bool)
-        hidden = ~shown(self.mask_BHMN).any(axis=(1, 2))
+        hidden = ~_shown(self.mask_BHMN).any(axis=(1, 2))
         return np.broadcast_to(hidden, (self.sizes[0], self.sizes[3]))
 
     @property
     def first_key_B(self) -> np.ndarray:
-        """Of each row the first key that is no padding."""
+        """Index of the first key of each row that is not padding."""
         return np.argmin(self.padding_BN, axis=1)
-
-    def _causal(self, rows: np.ndarray) -> np.ndarray:  # [rows, N] of bool
-        _, _, queries, keys = self.sizes
-        if not self.causal:
-            return np.ones((len(rows), keys), dtype=bool)
-        ahead = keys - queries if self.alignment == "bottom-right" else 0
-        return np.arange(keys) <= rows[:, None] + ahead
 
 
 def attention_call(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar]) -> AttentionCall:
-    """The call of a record; BadInput says why its weights cannot be computed.
+    """Return the call of a record; BadInput says why its weights cannot be computed.
 
     A record that was cut to some heads, queries or rows still has every key that these see.
     """
@@ -96,8 +93,8 @@ def attention_call(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar])
             raise BadInput(f"there is no {name}")
         if len(tensors[name].shape) != 4 or not tensors[name].bits.size:
             raise BadInput(f"{name} is {tensors[name].shape}, wanted batch, heads, length, dim")
-    if beyond := [name for name in _NOT_UNDERSTOOD if scalars.get(name) or name in tensors]:
-        raise BadInput(f"{', '.join(beyond)} of the call is not computed here")
+    if unsupported := [name for name in _UNSUPPORTED if scalars.get(name) or name in tensors]:
+        raise BadInput(f"{', '.join(unsupported)} of the call is not computed here")
     scale = scalars.get("scale")
     if not isinstance(scale, int | float):
         raise BadInput("the record does not say its scale")
@@ -115,39 +112,33 @@ def attention_call(tensors: Mapping[str, Tensor], scalars: Mapping[str, Scalar])
     )
 
 
-def shown(mask: np.ndarray) -> np.ndarray:
+def _shown(mask: np.ndarray) -> np.ndarray:
     """True where a mask lets a query see a key."""
     return mask if mask.dtype == bool else mask > HIDDEN_BELOW
-
-
-def _part(whole_BHMN: np.ndarray, batch: int, head: int, rows: np.ndarray) -> np.ndarray:
-    """Some queries of one head of a mask or a bias."""
-    axes = whole_BHMN.shape
-    part = whole_BHMN[batch if axes[0] > 1 else 0, head if axes[1] > 1 else 0]
-    return part[rows] if axes[2] > 1 else part
 
 
 def _with_four_axes(
     name: str, tensors: Mapping[str, Tensor], sizes: tuple[int, int, int, int]
 ) -> np.ndarray | None:
-    """A mask or a bias from [M, N], [B, N], [H, M, N], [B, M, N] or what has four axes.
+    """Mask or bias with axes B, H, M and N, from [M, N], [B, N], [H, M, N], [B, M, N] or all four.
 
-    Keys beyond those of k are left out: a cache's mask may be made for more.
+    Keys beyond those of k are left out: the mask of a cache may be made for more.
     """
     if name not in tensors:
         return None
     batch, heads, queries, keys = sizes
-    found = tensors[name].numbers()
-    if name == "mask" and np.issubdtype(found.dtype, np.integer):
-        found = found != 0
-    if found.ndim == 2 and found.shape[0] == batch != queries:
-        found = found[:, None, None]
-    elif found.ndim == 3 and found.shape[0] == batch != heads:
-        found = found[:, None]
-    found = found.reshape((1,) * (4 - found.ndim) + found.shape)[..., :keys]
-    if len(found.shape) != 4 or any(
-        n not in (1, size) for n, size in zip(found.shape, sizes, strict=True)
-    ):
+    array = tensors[name].numbers()
+    if name == "mask" and np.issubdtype(array.dtype, np.integer):
+        array = array != 0
+    if array.ndim == 2 and array.shape[0] == batch != queries:
+        array = array[:, None, None]
+    elif array.ndim == 3 and array.shape[0] == batch != heads:
+        array = array[:, None]
+    array = array.reshape((1,) * (4 - array.ndim) + array.shape)[..., :keys]
+    fits = array.ndim == 4 and all(
+        n in (1, size) for n, size in zip(array.shape, sizes, strict=True)
+    )
+    if not fits:
         shape = tensors[name].shape
         raise BadInput(f"its {name} {shape} does not fit [B, H, M, N] = {sizes}")
-    return found
+    return array

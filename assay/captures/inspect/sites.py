@@ -1,21 +1,20 @@
-"""What the calls of one attention in one phase have in common: many steps told as one."""
+"""Summaries of sites: all captured calls of one attention module in one phase, put together."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from assay.captures.inspect.channels import Channels, from_absmax
+from assay.captures.inspect.distribution import Channels, Histogram, channels_from_absmax
 from assay.captures.inspect.head_statistics import HeadStatistics, PerHead
-from assay.captures.inspect.histogram import Histogram
-from assay.captures.inspect.summary import CallSummary
+from assay.captures.inspect.summary import CallSummary, TensorSummary, module_of
 
-_NEW_IN_EACH = ("q", "out")
+_NEW_IN_EACH_STEP = ("q", "out")  # the keys and values of a cache are there again in every step
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SiteSummary:
-    """The looks at one site in one phase of one run; means over them are over their queries."""
+    """Calls of one module in one phase of one run; means over them are over their queries."""
 
     run: str | None
     rank: int
@@ -25,11 +24,13 @@ class SiteSummary:
     calls: tuple[CallSummary, ...]
 
     @property
+    def module(self) -> tuple[str | None, int, int | None, str]:
+        return (self.run, self.rank, self.layer, self.site)
+
+    @property
     def label(self) -> str:
-        """What a sentence calls it."""
-        if self.layer is None or self.layer < 0:
-            return self.site
-        return f"layer {self.layer}"
+        """Name in a sentence."""
+        return self.site if self.layer is None or self.layer < 0 else f"layer {self.layer}"
 
     @property
     def largest_call(self) -> CallSummary:
@@ -38,106 +39,105 @@ class SiteSummary:
 
     @property
     def entropy(self) -> PerHead:
-        return self._mean(lambda found: found.entropy)
+        return self._mean(lambda attention: attention.entropy)
 
     @property
     def sink(self) -> PerHead:
-        return self._mean(lambda found: found.sink)
+        return self._mean(lambda attention: attention.sink)
 
     @property
-    def largest(self) -> PerHead:
-        return self._mean(lambda found: found.largest)
+    def largest_weight(self) -> PerHead:
+        return self._mean(lambda attention: attention.largest)
 
     @property
     def score_absmax(self) -> PerHead:
-        heads = [a.score_absmax for a in self._attentions(len(self._heads()))]
-        known = [[x for x in per_head if x is not None] for per_head in zip(*heads, strict=True)]
-        return tuple(max(values) if values else None for values in known)
+        by_head = zip(*(a.score_absmax for a in self._with_as_many_heads()), strict=True)
+        known = [[size for size in sizes if size is not None] for sizes in by_head]
+        return tuple(max(sizes, default=None) for sizes in known)
 
     @property
     def uniform_entropy(self) -> float | None:
-        return _weighted([(a.uniform_entropy, a.measured) for a in self._attentions()])
+        return _weighted_mean([(a.uniform_entropy, a.measured) for a in self._attentions()])
 
     @property
     def uniform_sink(self) -> float | None:
-        return _weighted([(a.uniform_sink, a.measured) for a in self._attentions()])
+        return _weighted_mean([(a.uniform_sink, a.measured) for a in self._attentions()])
 
     @property
     def padding_share(self) -> float | None:
         return max((a.padding_share for a in self._attentions()), default=None)
 
     def magnitudes(self, name: str) -> Histogram | None:
-        """The histogram of one tensor over all looks."""
+        """Histogram of the sizes of one tensor in all calls."""
         total = None
-        for call in self.calls:
-            own = call.tensors[name].magnitudes if name in call.tensors else None
+        for tensor in self._tensors(name):
+            own = tensor.log2_magnitudes
             if own is not None:
                 total = own if total is None else total.plus(own)
         return total
 
     def channels(self, name: str) -> Channels | None:
-        """The channels of one tensor over all looks that have as many as the fullest."""
+        """Channels of one tensor over all calls that have as many as the largest."""
         entry = self.largest_call.tensors.get(name)
         if entry is None or entry.channels is None:
             return None
         shape = entry.channels.absmax_HD.shape
-        alike = [
-            own
-            for call in self.calls
-            if name in call.tensors
-            and (own := call.tensors[name]).channels is not None
-            and own.channels.absmax_HD.shape == shape
-        ]
-        absmax = np.max([own.channels.absmax_HD for own in alike], axis=0)  # type: ignore[union-attr]
-        tokens = [own.shape[0] * own.shape[2] for own in alike]
-        # Keys of a cache are there again in every step, queries are new.
-        return from_absmax(absmax, tokens=sum(tokens) if name in _NEW_IN_EACH else max(tokens))
+        absmax, tokens = [], []
+        for tensor in self._tensors(name):
+            if tensor.channels is not None and tensor.channels.absmax_HD.shape == shape:
+                absmax.append(tensor.channels.absmax_HD)
+                tokens.append(tensor.shape[0] * tensor.shape[2])
+        distinct = sum(tokens) if name in _NEW_IN_EACH_STEP else max(tokens)
+        return channels_from_absmax(np.max(absmax, axis=0), tokens=distinct)
 
     def nonfinite(self) -> dict[str, int]:
-        """How many numbers of a tensor are not finite, where any are."""
-        counts: dict[str, int] = {}
-        for call in self.calls:
-            for name, tensor in call.tensors.items():
-                if name != "mask" and tensor.stats and tensor.stats.nonfinite:
-                    counts[name] = counts.get(name, 0) + tensor.stats.nonfinite
-        return counts
+        """Count of numbers that are not finite in each tensor that has some. A mask is left out:
+        it may hide keys by -inf."""
+        names = dict.fromkeys(name for call in self.calls for name in call.tensors)
+        counts = {
+            name: sum(tensor.stats.nonfinite for tensor in self._tensors(name) if tensor.stats)
+            for name in names
+            if name != "mask"
+        }
+        return {name: count for name, count in counts.items() if count}
 
     def absmax(self, name: str) -> float | None:
-        known = [
-            tensor.stats.absmax
-            for call in self.calls
-            if (tensor := call.tensors.get(name)) and tensor.stats
-        ]
-        return max((size for size in known if size is not None), default=None)
+        sizes = [tensor.stats.absmax for tensor in self._tensors(name) if tensor.stats]
+        return max((size for size in sizes if size is not None), default=None)
 
-    def _heads(self) -> PerHead:
-        found = self.largest_call.attention
-        return found.entropy if found else ()
+    def _tensors(self, name: str) -> list[TensorSummary]:
+        return [call.tensors[name] for call in self.calls if name in call.tensors]
 
-    def _attentions(self, heads: int | None = None) -> list[HeadStatistics]:
-        found = [call.attention for call in self.calls if call.attention]
-        return [a for a in found if heads is None or len(a.entropy) == heads]
+    def _attentions(self) -> list[HeadStatistics]:
+        return [call.attention for call in self.calls if call.attention]
 
-    def _mean(self, of: Callable[[HeadStatistics], PerHead]) -> PerHead:
-        heads = len(self._heads())
-        found = [(of(a), a.measured) for a in self._attentions(heads)]
-        return tuple(_weighted([(values[h], n) for values, n in found]) for h in range(heads))
+    def _with_as_many_heads(self) -> list[HeadStatistics]:
+        """Statistics of the calls that have as many heads as the largest."""
+        largest = self.largest_call.attention
+        if largest is None:
+            return []
+        return [a for a in self._attentions() if len(a.entropy) == len(largest.entropy)]
+
+    def _mean(self, statistic: Callable[[HeadStatistics], PerHead]) -> PerHead:
+        attentions = self._with_as_many_heads()
+        weights = [a.measured for a in attentions]
+        by_head = zip(*map(statistic, attentions), strict=True)
+        return tuple(_weighted_mean(zip(values, weights, strict=True)) for values in by_head)
 
 
 def site_summaries(calls: Iterable[CallSummary]) -> list[SiteSummary]:
-    """The looks, put together by run, site and phase; in order of layers."""
+    """Group calls by module and phase, in the order of the calls."""
     groups: dict[tuple, list[CallSummary]] = {}
     for call in calls:
-        key = call.key
-        place = (key.run, key.rank, key.layer, key.site) if key else (None, 0, None, call.name)
-        groups.setdefault((*place, call.phase), []).append(call)
+        module = module_of(call.key) if call.key else (None, 0, None, call.name)
+        groups.setdefault((*module, call.phase), []).append(call)
     return [
-        SiteSummary(run=run, rank=rank, layer=layer, site=site, phase=phase, calls=tuple(found))
-        for (run, rank, layer, site, phase), found in groups.items()
+        SiteSummary(run=run, rank=rank, layer=layer, site=site, phase=phase, calls=tuple(several))
+        for (run, rank, layer, site, phase), several in groups.items()
     ]
 
 
-def _weighted(pairs: Sequence[tuple[float | None, int]]) -> float | None:
+def _weighted_mean(pairs: Iterable[tuple[float | None, int]]) -> float | None:
     known = [(value, weight) for value, weight in pairs if value is not None and weight]
     total = sum(weight for _, weight in known)
     return sum(value * weight for value, weight in known) / total if total else None
