@@ -47,6 +47,6 @@ def replay(
         seed=seed,
         quick=quick,
     )
-    asked = [] if config else [f"STAGES={STAGES}"]
-    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=[*asked, *settings])
+    stages = [] if config else [f"STAGES={STAGES}"]
+    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=[*stages, *settings])
     finish(run_adhoc("replay", study, out=out, as_json=as_json, dry_run=dry_run))

@@ -10,7 +10,7 @@ pytest.importorskip("transformers")
 
 from assay.captures.store import Store
 from assay.errors import BadInput
-from assay.studies.text_capture import TextCapture, carry_out_once
+from assay.studies.stages.capture import TextCapture, capture_once
 
 SETTINGS = {
     "STAGES": "capture,check",
@@ -63,20 +63,20 @@ def asked(folder, **changes):
 
 
 def test_a_capture_is_made_once_and_again_where_it_was_interrupted(tmp_path):
-    first = carry_out_once(asked(tmp_path))
+    first = capture_once(asked(tmp_path))
     manifest = tmp_path / "store" / "manifest.jsonl"
     written = manifest.read_text()
-    assert carry_out_once(asked(tmp_path)) == first and manifest.read_text() == written
+    assert capture_once(asked(tmp_path)) == first and manifest.read_text() == written
     with pytest.raises(BadInput, match="a capture with other settings"):
-        carry_out_once(asked(tmp_path, tokens=11))
+        capture_once(asked(tmp_path, tokens=11))
     assert manifest.read_text() == written  # what is there is never lost to other settings
 
     torn = "".join(written.splitlines(keepends=True)[:-2])  # without its end
     manifest.write_text(torn)
     with pytest.raises(BadInput, match="began and has not ended"):  # this process still runs
-        carry_out_once(asked(tmp_path))
+        capture_once(asked(tmp_path))
     manifest.write_text(torn.replace(f'"pid":{os.getpid()}', '"pid":999999999'))
-    assert carry_out_once(asked(tmp_path)).records == first.records
+    assert capture_once(asked(tmp_path)).records == first.records
     store = Store.open(tmp_path / "store")
     assert all(store.read(record) for record in store.manifest().records)
 
@@ -92,5 +92,5 @@ def test_a_capture_is_made_once_and_again_where_it_was_interrupted(tmp_path):
 )
 def test_what_cannot_be_captured_says_why(tmp_path, changes, said):
     with pytest.raises(BadInput, match=said):
-        carry_out_once(asked(tmp_path, **changes))
+        capture_once(asked(tmp_path, **changes))
     assert not (tmp_path / "store").exists()

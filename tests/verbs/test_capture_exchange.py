@@ -10,7 +10,7 @@ from assay.captures.recording.captured_call import CapturedCall
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
-from assay.verbs._exchanging import export
+from assay.verbs.capture import export
 
 
 def plain(path, seed=0):
