@@ -4,7 +4,7 @@ A file says all about itself: its note is the record's line of the manifest, wit
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,6 +37,7 @@ class ImportedCall:
     tensors: dict[str, Tensor]
     run: CaptureRun
     ended: RunEnd | None = None
+    ignored: tuple[str, ...] = ()  # arrays of the file that mean nothing here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class ImportReport:
     added: dict[Path, str] = field(default_factory=dict)  # the name of its record
     present: dict[Path, str] = field(default_factory=dict)  # the same, which was there before
     refused: dict[Path, str] = field(default_factory=dict)  # why
+    ignored: dict[Path, tuple[str, ...]] = field(default_factory=dict)  # arrays left out
 
 
 def export(store: Store, records: Sequence[CaptureRecord], folder: Path) -> list[Path]:
@@ -83,19 +85,20 @@ def read_exported(path: Path) -> ImportedCall:
     return ImportedCall(record=_plain(note), tensors=tensors, run=run, ended=note.ended)
 
 
-def import_calls(
-    store: Store, arrivals: Iterable[tuple[Path, ImportedCall | BadInput]]
+def import_files(
+    store: Store, paths: Iterable[Path], read: Callable[[Path], ImportedCall] = read_exported
 ) -> ImportReport:
-    """Add calls to a store. One that cannot be taken does not keep the others out."""
+    """Add the calls of files to a store. One that is refused does not keep the others out."""
     found = ImportReport()
     filing: RecordFiles | None = None
     listed = store.manifest()
     records = {record.key: record for record in listed.records}
     runs = {(run.run, run.rank) for run in listed.runs}
-    for path, one in arrivals:
+    for path in paths:
         try:
-            if isinstance(one, BadInput):
-                raise one
+            one = read(path)
+            if one.ignored:
+                found.ignored[path] = one.ignored
             if one.record.key in records:
                 found.present[path] = _known(store, records[one.record.key], one)
                 continue

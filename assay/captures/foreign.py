@@ -1,7 +1,9 @@
 """Calls out of npz files that others wrote: q, k and v, perhaps a mask, the output and how."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from assay.captures import npz_form, tensor_files
 from assay.captures.exchange import ImportedCall
 from assay.captures.manifest import CaptureRecord, CaptureRun, Key, Phase, Scalar, TensorEntry
 from assay.captures.recording.record_files import now
+from assay.captures.store import new_run_name
 from assay.captures.tensor import FLOATS, STORED_AS, Tensor, tensor_of
 from assay.errors import BadInput
 
@@ -42,6 +45,17 @@ class ForeignSettings:
             if value not in allowed:
                 told = ", ".join(one for one in allowed if one)
                 raise BadInput(f"{name} {value!r} is not one of {told}")
+
+
+def reader(settings: ForeignSettings) -> Callable[[Path], ImportedCall]:
+    """Return a function that reads foreign files, each as the next step of one new run."""
+    run, steps = new_run_name(), count()
+
+    def read(path: Path) -> ImportedCall:
+        call, ignored = read_foreign(path, run=run, step=next(steps), settings=settings)
+        return replace(call, ignored=tuple(ignored))
+
+    return read
 
 
 def read_foreign(

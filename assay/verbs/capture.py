@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from assay.captures.exchange import ImportedCall
-    from assay.captures.foreign import ForeignSettings
     from assay.captures.recording.counts import RecordingReport
-    from assay.errors import BadInput
 
 RUN = "Example: assay capture run --hf smollm2 --tokens 512 --decode 8 --to captures/smollm2"
 EXPORT = "Example: assay capture export captures/smollm2 layer=3 --to exchange"
 IMPORT = "Example: assay capture import exchange/*.npz --to captures/theirs"
 
-To = Annotated[Path, typer.Option("--to", help="The store; it is made where there is none.")]
+To = Annotated[Path, typer.Option("--to", help="The store; created if it does not exist.")]
 
 
 def command() -> typer.Typer:
@@ -40,19 +35,20 @@ def run(
     to: To,
     text: Annotated[
         str | None,
-        typer.Option("--text", help="A file, or - for stdin; else prose that Python comes with."),
+        typer.Option("--text", help="A file, or - for stdin; else prose that comes with Python."),
     ] = None,
     tokens: Annotated[
-        int, typer.Option("--tokens", min=1, help="How many tokens of the text are read.")
+        int, typer.Option("--tokens", min=1, help="Number of tokens of the text to read.")
     ] = 512,
     decode: Annotated[
-        int, typer.Option("--decode", min=0, help="How many tokens the model adds, one at a time.")
+        int, typer.Option("--decode", min=0, help="Number of tokens to decode after it.")
     ] = 8,
     layers: Annotated[
-        str | None, typer.Option("--layers", help="Which attentions: 0,3,7 or 0:4 or ::4.")
+        str | None, typer.Option("--layers", help="Layers to capture: 0,3,7 or 0:4 or ::4.")
     ] = None,
     every: Annotated[
-        int, typer.Option("--every", min=1, help="Only steps that this divides; the text is 0.")
+        int,
+        typer.Option("--every", min=1, help="Only steps divisible by this; the text is 0."),
     ] = 1,
     mode: Annotated[
         str, typer.Option("--mode", help="full, stats (no tensors) or shapes (neither).")
@@ -98,13 +94,13 @@ def _print_report(to: Path, report: "RecordingReport") -> None:
     print(report.sentence())
     records = [r for r in Store.open(to).manifest().records if r.key.run == report.run]
     if not records:
-        print(f"nothing in {to} is of this run: no step or layer was wanted, or all were dropped")
+        print("nothing was captured: no step or layer was selected, or all calls were dropped")
         return
     layers = len({record.key.layer for record in records})
     phases = Counter(record.phase for record in records)
     counts = ", ".join(f"{count} {phase}" for phase, count in phases.items())
     print(f"run {report.run}: {layers} layers, {counts}")
-    print(f"look at them: assay inspect {to}")
+    print(f"inspect them: assay inspect {to}")
     if any(record.mode == "full" for record in records):
         print(f"run every implementation on them: assay replay {to} --impl all")
 
@@ -115,7 +111,7 @@ def export(
         str | None,
         typer.Argument(help="Some of its records: a name, a pattern, or step=0,layer=3:5."),
     ] = None,
-    to: Annotated[Path, typer.Option("--to", help="The folder for the files.")] = Path("exchange"),
+    to: Annotated[Path, typer.Option("--to", help="Folder for the files.")] = Path("exchange"),
 ) -> None:
     """Write records as attention_inputs_<time>_<key>.npz, each complete in itself."""
     from assay.captures import exchange
@@ -138,7 +134,7 @@ def import_(
     files: Annotated[list[Path], typer.Argument(help="The .npz files.")],
     to: To,
     foreign: Annotated[
-        bool, typer.Option("--foreign", help="The files have plain q, k and v, by others.")
+        bool, typer.Option("--foreign", help="Files of plain q, k and v, written by others.")
     ] = False,
     order: Annotated[
         str, typer.Option("--order", help="Axes of foreign q, k, v and out: BHSD or BSHD.")
@@ -150,62 +146,33 @@ def import_(
         float | None, typer.Option("--scale", help="Of foreign calls; else 1 / sqrt(head_dim).")
     ] = None,
     causal: Annotated[
-        bool | None, typer.Option(help="Whether foreign calls are; else as the file says, or no.")
+        bool | None, typer.Option(help="Foreign calls are causal; else as the file says, or not.")
     ] = None,
     alignment: Annotated[
         str | None,
         typer.Option("--alignment", help="Of foreign causal calls: bottom-right or top-left."),
     ] = None,
 ) -> None:
-    """Take files into a store: what `export` wrote, or with --foreign plain q, k and v."""
+    """Import files into a store: what `export` wrote, or plain q, k and v with --foreign."""
     import sys
 
-    from assay.captures import exchange
-    from assay.captures.foreign import ForeignSettings
+    from assay.captures.exchange import import_files, read_exported
+    from assay.captures.foreign import ForeignSettings, reader
     from assay.captures.store import Store
     from assay.errors import BAD_INPUT
 
     settings = ForeignSettings(
         order=order, dtype=dtype, scale=scale, causal=causal, alignment=alignment
     )
-    store = Store.create(to)
-    calls = _foreign(files, settings) if foreign else _ours(files)
-    report = exchange.import_calls(store, calls)
+    read = reader(settings) if foreign else read_exported
+    report = import_files(Store.create(to), files, read)
+    for path, names in report.ignored.items():
+        print(f"left out of {path}: {', '.join(names)}")
     for path, name in report.added.items():
-        print(f"took {path}: {name}")
+        print(f"imported {path}: {name}")
     for path, name in report.present.items():
-        print(f"had {path}: {name}")
+        print(f"already present {path}: {name}")
     for path, why in report.refused.items():
         print(f"assay: refused {path}: {why}", file=sys.stderr)
     if report.refused:
         raise typer.Exit(BAD_INPUT)
-
-
-def _ours(files: "Sequence[Path]") -> "Iterator[tuple[Path, ImportedCall | BadInput]]":
-    from assay.captures import exchange
-    from assay.errors import BadInput
-
-    for path in files:
-        try:
-            yield path, exchange.read_exported(path)
-        except BadInput as error:
-            yield path, error
-
-
-def _foreign(
-    files: "Sequence[Path]", settings: "ForeignSettings"
-) -> "Iterator[tuple[Path, ImportedCall | BadInput]]":
-    from assay.captures import foreign
-    from assay.captures.store import new_run_name
-    from assay.errors import BadInput
-
-    run = new_run_name()
-    for step, path in enumerate(files):
-        try:
-            call, ignored = foreign.read_foreign(path, run=run, step=step, settings=settings)
-        except BadInput as error:
-            yield path, error
-            continue
-        if ignored:
-            print(f"left out of {path}: {', '.join(ignored)}")
-        yield path, call

@@ -1,4 +1,4 @@
-"""Look at captured calls: statistics, outlier channels, entropy of attention; or compare two."""
+"""Inspect captured calls: statistics, outlier channels, entropy of attention; or compare two."""
 
 from pathlib import Path
 from typing import Annotated
@@ -30,14 +30,14 @@ def inspect(
         str | None, typer.Argument(help="With --diff: which calls of both.", show_default=False)
     ] = None,
     diff: Annotated[
-        bool, typer.Option("--diff", help="Compare two; exit code 1 where they differ.")
+        bool, typer.Option("--diff", help="Compare two; exit code 1 if they differ.")
     ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Also write a page with pictures to this file.")
+        Path | None, typer.Option("--html", help="Also write a page with figures to this file.")
     ] = None,
     head: Annotated[
         int | None,
-        typer.Option("--head", min=0, help="Whose attention is drawn; that of median entropy."),
+        typer.Option("--head", min=0, help="Head to draw; else that of median entropy."),
     ] = None,
     as_json: flags.Json = False,
 ) -> None:

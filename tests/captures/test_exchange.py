@@ -52,14 +52,7 @@ def store(tmp_path):
 
 
 def imported(store, files):
-    def arrivals():
-        for path in files:
-            try:
-                yield path, exchange.read_exported(path)
-            except BadInput as error:
-                yield path, error
-
-    return exchange.import_calls(store, arrivals())
+    return exchange.import_files(store, files)
 
 
 def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):

@@ -27,14 +27,14 @@ def test_in_out_and_in_again(tmp_path):
     assert done.returncode == 2 and done.stderr.count("--foreign") == 3
     foreign = ("--foreign", "--causal", "--to", "first")
     done = assay("capture", "import", *names, *foreign, cwd=tmp_path)
-    assert done.returncode == 0 and done.stdout.count("took ") == 3, done.stderr
+    assert done.returncode == 0 and done.stdout.count("imported ") == 3, done.stderr
     done = assay("capture", "export", "first", "--to", "out", cwd=tmp_path)
     assert done.returncode == 0 and "wrote 3 files to out" in done.stdout
     files = sorted((tmp_path / "out").iterdir())
     files[1].write_bytes(files[1].read_bytes()[:100])
     done = assay("capture", "import", *files, "--to", "second", cwd=tmp_path)
     assert done.returncode == 2
-    assert done.stdout.count("took ") == 2 and str(files[1]) not in done.stdout
+    assert done.stdout.count("imported ") == 2 and str(files[1]) not in done.stdout
     assert f"refused {files[1]}" in done.stderr and "not a whole npz file" in done.stderr
     first, second = (Store.open(tmp_path / name) for name in ("first", "second"))
     for record in second.manifest().records:

@@ -14,7 +14,7 @@ from assay.captures.manifest import Scalar
 from assay.captures.mask import HIDDEN_BELOW
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
-from assay.workloads.visibility import visible
+from assay.workloads.visibility import visibility_mask
 
 ALIGNMENTS = ("bottom-right", "top-left")
 # A call with one of these, as a scalar or as a tensor, has other weights than are computed here.
@@ -61,7 +61,7 @@ class AttentionCall:
             scores = scores + np.broadcast_to(self.bias_BHMN, self.sizes)[batch, head, rows]
         _, _, queries, keys = self.sizes
         last = queries if self.alignment == "bottom-right" else keys  # query that sees every key
-        shown = visible(last, keys, causal=self.causal, rows=rows)
+        shown = visibility_mask(last, keys, causal=self.causal, rows=rows)
         if self.mask_BHMN is not None:
             mask = np.broadcast_to(self.mask_BHMN, self.sizes)[batch, head, rows]
             if mask.dtype != bool:

@@ -9,8 +9,8 @@ from typing import Any
 
 from assay import host
 from assay.captures.manifest import CaptureRun
-from assay.captures.recording.options import CaptureOptions
 from assay.captures.recording.counts import RecordingReport
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput, CannotRunHere
 from assay.models.pretrained import language_models, sample_text
