@@ -131,9 +131,9 @@ def test_sources_of_a_stage_reach_the_instruments():
     stage = plugins.find("stages", "bench").path
     reached = set(content_digests(stage))
     assert {
-        "assay/performance/loop.py",
+        "assay/performance/cell.py",
         "assay/subjects/sequence.py",
-        "assay/studies/probing.py",
+        "assay/studies/workload_cells.py",
     } <= reached
     assert not any(name.startswith("assay/reports") for name in reached)
 

@@ -1,18 +1,13 @@
 """Holds what an implementation returned against the float64 reference and its budget."""
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from assay.attention.budget import TENSORS
 from assay.records.schema import Measurement
-from assay.subjects.expected import Expected, expected
-from assay.subjects.sequence import SequenceSubject
+from assay.subjects.contract import SOURCE, Comparison, Expected, Subject
 
-SOURCE = "float64 reference; budget: see assay/attention/budget.py"
-_LIKE = {"out": 0, "lse": 0, "dq": 0, "dk": 1, "dv": 2}  # the input a result looks like
 _LARGEST = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
 
 
@@ -20,73 +15,37 @@ class WrongForm(Exception):
     """What came back is not an array of the kind that was asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """One tensor against what was expected. `share` is the error over its budget, the larger of
-    the worst element's and the mean's; None where the tensor could not be compared."""
-
-    tensor: str
-    share: float | None
-    error: float | None
-    problem: str | None
-
-    @property
-    def holds(self) -> bool:
-        return self.problem is None
-
-
-def wrong_form(tensor: str, array: Any, call: SequenceSubject) -> str | None:
-    """What is wrong with a result before any of its values is looked at."""
-    like = call.inputs[_LIKE[tensor]]
-    if array is None and tensor != "out":
-        return f"{tensor}: no gradient arrives; the output does not depend on this input"
-    if not call.framework.is_array(array):
-        wanted = call.implementation.framework
-        return f"{tensor} is a {type(array).__name__}, wanted an array of {wanted}"
-    shape, dtype = tuple(like.shape), call.framework.dtype_name(like)
-    if tensor == "lse":
-        spec = call.workload.spec
-        shape, dtype = (spec.batch, spec.heads, spec.query_length), "float32"
-    if tuple(array.shape) != shape:
-        return f"{tensor} has shape {tuple(array.shape)}, wanted {shape}"
-    if call.framework.dtype_name(array) != dtype:
-        return f"{tensor} has dtype {call.framework.dtype_name(array)}, wanted {dtype}"
-    return None
-
-
-def output(call: SequenceSubject) -> Any:
+def output(call: Subject) -> Any:
     """What the call returns, where it is of the right form; raises WrongForm."""
     out = call()
-    if problem := wrong_form("out", out, call):
+    if problem := call.form_problem("out", out):
         raise WrongForm(problem)
     return out
 
 
-def values(call: SequenceSubject) -> np.ndarray:
+def values(call: Subject) -> np.ndarray:
     """The output as float64, [batch, heads, queries, head_dim]; raises WrongForm."""
     return call.numpy(output(call))
 
 
-def bits(call: SequenceSubject) -> bytes:
+def bits(call: Subject) -> bytes:
     """The output's very bytes; raises WrongForm."""
     return call.framework.bits(output(call))
 
 
-def digest(call: SequenceSubject) -> str:
+def digest(call: Subject) -> str:
     """What identifies the bits of the output; raises WrongForm."""
     return hashlib.blake2b(bits(call), digest_size=16).hexdigest()
 
 
-def compare(
-    tensor: str, array: Any, call: SequenceSubject, wanted: Expected | None = None
-) -> Comparison:
+def compare(tensor: str, array: Any, call: Subject, wanted: Expected | None = None) -> Comparison:
     """A tensor that `call` gave, against what its workload asks for."""
-    wanted = wanted or expected(call.workload)
-    problem = wrong_form(tensor, array, call)
+    wanted = wanted or call.expected()
+    problem = call.form_problem(tensor, array)
     if not problem and wanted.index is not None and not call.framework.all_finite(array):
         problem = f"some values of {tensor} are not finite"
     if problem:
-        return Comparison(tensor=tensor, share=None, error=None, problem=problem)
+        return _incomparable(tensor, problem, wanted.source)
     values = call.numpy(array, None if wanted.index is None else wanted.index[tensor])
     return compare_values(tensor, values, wanted, call.workload.spec.dtype)
 
@@ -105,7 +64,7 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
         where = wanted.place(tensor, tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0]))
         count = int((~np.isfinite(error)).sum())
         text = f"{count} of {error.size} values of {tensor} are not finite, the first at {where}"
-        return Comparison(tensor=tensor, share=None, error=None, problem=text)
+        return _incomparable(tensor, text, wanted.source)
     shares = error / allowed.largest
     worst = tuple(int(i) for i in np.unravel_index(int(shares.argmax()), shares.shape))
     mean = float(error.mean()) / allowed.mean
@@ -121,32 +80,42 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
             f"{tensor} is off by {error.mean():.3g} on average, "
             f"{mean:.3g} times what rounding explains"
         )
-    return Comparison(tensor=tensor, share=share, error=float(error.max()), problem=problem)
+    return Comparison(
+        tensor=tensor,
+        share=share,
+        error=float(error.max()),
+        problem=problem,
+        source=wanted.source,
+    )
 
 
-def forward(call: SequenceSubject, **options: Any) -> list[Comparison]:
+def _incomparable(tensor: str, problem: str, source: str = SOURCE) -> Comparison:
+    return Comparison(tensor=tensor, share=None, error=None, problem=problem, source=source)
+
+
+def forward(call: Subject, **options: Any) -> list[Comparison]:
     """The output, and the LSE of those that give it, against the reference."""
-    if "lse" not in call.implementation.accepts:
+    if "lse" not in call.accepts:
         return [compare("out", call.apply(*call.inputs, **options), call)]
     returned = call.apply(*call.inputs, lse=True, **options)
     if not (isinstance(returned, tuple) and len(returned) == 2):
         text = f"with lse=True it returned a {type(returned).__name__}, wanted (out, lse)"
-        return [Comparison(tensor="lse", share=None, error=None, problem=text)]
+        return [_incomparable("lse", text)]
     return [
         compare(name, array, call) for name, array in zip(("out", "lse"), returned, strict=True)
     ]
 
 
-def backward(call: SequenceSubject, **options: Any) -> list[Comparison]:
+def backward(call: Subject, **options: Any) -> list[Comparison]:
     """Output and gradients against the reference."""
     out, gradients = call.gradients(**options)
-    found = [compare("out", out, call)]
-    return found + [
-        compare(name, array, call) for name, array in zip(TENSORS[1:], gradients, strict=True)
-    ]
+    wanted = call.expected()
+    results = zip(("out", *call.gradient_names), (out, *gradients), strict=True)
+    compared = [compare(name, array, call, wanted) for name, array in results if wanted.has(name)]
+    return compared + call.consistency(out, gradients)
 
 
-def everything(call: SequenceSubject, **options: Any) -> list[Comparison]:
+def everything(call: Subject, **options: Any) -> list[Comparison]:
     """The output, the LSE, and the gradients of those that have a backward."""
     found = forward(call, **options)
     if call.has_backward and all(comparison.holds for comparison in found):
@@ -164,7 +133,7 @@ def measurements(comparisons: list[Comparison]) -> list[Measurement]:
                     metric=f"max_error_{one.tensor}",
                     value=one.error,
                     unit="abs",
-                    source=SOURCE,
+                    source=one.source,
                     level="kernel",
                 )
             )
@@ -186,7 +155,7 @@ def verdict(
         status="failed" if broken else "ok",
         reason=f"{about}{problem}" if problem else (None if shares else "nothing to compare"),
         cause=cause if problem else None,
-        source=SOURCE,
+        source=comparisons[0].source if comparisons else SOURCE,
         level="kernel",
     )
 

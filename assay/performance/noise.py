@@ -1,14 +1,13 @@
 """An implementation against itself, many times over: what a comparison says where there is nothing
 to find, and whether it finds a slowdown that was planted.
 
-The samples are all kept; assay/laws/noise.py says what they mean.
+All samples are kept; assay/laws/noise.py says what they mean.
 """
 
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -17,8 +16,7 @@ from assay import plugins
 from assay.host import Host
 from assay.laws.noise import AA, PLANTED, ROUNDS, SHARE
 from assay.performance import rounds
-from assay.performance.answers import FACTORS, Answers
-from assay.performance.timing import Timer
+from assay.performance.timer import FACTORS, Timer
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
 
@@ -26,7 +24,7 @@ PROBE = "latency"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class NoiseSettings:
     """How many comparisons of how many rounds; `share` is how much slower the planted one is."""
 
     comparisons: int
@@ -35,53 +33,47 @@ class Plan:
     share: float
 
 
-def measure(call: SequenceSubject, host: Host, plan: Plan) -> Iterator[Measurement]:
+def measure(subject: SequenceSubject, host: Host, settings: NoiseSettings) -> Iterator[Measurement]:
     """All samples of the comparisons with itself, then of those with the slowed-down copy."""
-    probe = plugins.load(plugins.find("probes", PROBE))
-    answers = Answers.of(call.workload)
-    first = replace(call, timer=Timer(call=call, answers=answers))
-    warm = list(rounds.warm_up(first, _measure(probe, host), random.SystemRandom(), plan.warmup))
+    sample = rounds.applied(plugins.load(plugins.find("probes", PROBE)), host)
+    first = replace(subject, timer=Timer(subject=subject))
+    warm = list(rounds.warm_up(first, sample, random.SystemRandom(), settings.warmup))
     yield from warm
     usual_ms = median(warm[-1].samples[1:])
-    wait_ms = plan.share * usual_ms
-    slowed = replace(first, function=_slowed(call, wait_ms))
-    yield Measurement(metric=ROUNDS, value=plan.rounds, unit="count")
+    wait_ms = settings.share * usual_ms
+    slowed = replace(first, function=_slowed(subject, wait_ms))
+    yield Measurement(metric=ROUNDS, value=settings.rounds, unit="count")
     source = f"{wait_ms:.4g} ms beside {usual_ms:.4g} ms, inside what is timed"
-    yield Measurement(metric=SHARE, value=plan.share, unit="ratio", source=source)
-    for names, second, count in (
-        (AA, first, plan.comparisons),
-        (PLANTED, slowed, plan.comparisons // 2),
+    yield Measurement(metric=SHARE, value=settings.share, unit="ratio", source=source)
+    for metrics, second, comparisons in (
+        (AA, first, settings.comparisons),
+        (PLANTED, slowed, settings.comparisons // 2),
     ):
-        samples = _side_by_side(first, second, _measure(probe, host), count * plan.rounds)
-        for name, taken in zip(names, samples, strict=True):
-            (all_of_it,) = rounds.gathered([[one] for one in taken])
-            yield msgspec.structs.replace(all_of_it, metric=name)
-
-
-def _measure(probe: ModuleType, host: Host) -> rounds.Measure:
-    return lambda call: rounds.measured(probe.measure(call, call.workload, host))
+        sides = dict(zip(metrics, (first, second), strict=True))
+        yield from _side_by_side(sides, sample, comparisons * settings.rounds)
 
 
 def _side_by_side(
-    first: SequenceSubject, second: SequenceSubject, measure: rounds.Measure, count: int
-) -> tuple[list[Measurement], list[Measurement]]:
-    """Rounds of two, whose order alternates."""
-    generator = random.SystemRandom()
-    taken: tuple[list[Measurement], list[Measurement]] = ([], [])
-    for number in range(count):
-        factor = generator.choice(FACTORS)
-        for place in (0, 1) if number % 2 == 0 else (1, 0):
-            call = rounds.turned((first, second)[place], factor)
-            taken[place].append(measure(call)[0])
-    return taken
+    sides: dict[str, SequenceSubject], sample: rounds.Measure, count: int
+) -> Iterator[Measurement]:
+    """All samples of each side, by metric, from rounds of two."""
+    draw = random.SystemRandom()
+    samples: dict[str, list[list[Measurement]]] = {metric: [] for metric in sides}
+    factors = [draw.choice(FACTORS) for _ in range(count)]
+    for number, metric in rounds.Turns(sides, rounds=count):
+        latency, *_ = sample(rounds.renewed(sides[metric], factors[number]))
+        samples[metric].append([latency])
+    for metric, measurements in samples.items():
+        (gathered,) = rounds.gathered(measurements)
+        yield msgspec.structs.replace(gathered, metric=metric)
 
 
-def _slowed(call: SequenceSubject, wait_ms: float) -> Callable[..., Any]:
+def _slowed(subject: SequenceSubject, wait_ms: float) -> Callable[..., Any]:
     """The same function, which takes longer."""
-    wait = call.framework.delay(call.device, wait_ms)
+    wait = subject.framework.delay(subject.device, wait_ms)
 
     def function(*inputs: Any, **options: Any) -> Any:
         wait()
-        return call.function(*inputs, **options)
+        return subject.function(*inputs, **options)
 
     return function

@@ -1,13 +1,15 @@
-"""Samples of several implementations side by side: interleaved rounds whose order alternates.
+"""Interleaved rounds: samples of several subjects side by side, in an order that alternates.
 
-Drift of the machine falls on all of them alike. Every round has inputs of its own: v times a power
-of two that nobody knows beforehand (assay/performance/answers.py). No sample is left out.
+Drift of the machine falls on all of them alike. Every round has inputs of its own: the last input
+times a power of two that nobody knows beforehand (assay/performance/timer.py). No sample is left
+out.
 """
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 from types import ModuleType
 
@@ -16,32 +18,53 @@ import msgspec
 from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments.telemetry import Telemetry
-from assay.performance.answers import FACTORS, Answers
-from assay.performance.timing import Timer
+from assay.performance.timer import FACTORS, Timer
 from assay.records.schema import Measurement
-from assay.subjects.outcome import InputsChanged
-from assay.subjects.sequence import SequenceSubject
-from assay.workloads.workload import Workload
+from assay.subjects.contract import Subject
+from assay.subjects.outcome import Begin, InputsChanged
 
+FEWEST = 6  # rounds; with fewer, two subjects cannot be compared
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3
-_MOST_WARMUP_MS = 2000.0  # after which what is still not stable is measured as it is
+_MOST_WARMUP_MS = 2000.0  # after which a subject that is still not stable is measured as it is
 _SHORTEST_WARMUP = 2  # calls: the first may compile
-_FEWEST = 6  # rounds; with fewer, two cannot be compared
 
-Measure = Callable[[SequenceSubject], list[Measurement]]  # what a probe says of one call
-
-WRITES = "it writes into its inputs; what it is given must stay as it was"
+Measure = Callable[[Subject], list[Measurement]]  # a probe, applied to one subject
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How many calls are made before, at least, and how many are timed. After _FEWEST rounds, who
-    has taken more than `budget_s` sits the others out: the rounds it has are the first ones."""
+class RoundSettings:
+    """How many calls are made first, at least, and how many rounds are timed. After FEWEST rounds,
+    a subject that has taken more than `budget_s` sits the others out."""
 
-    warmup: int
     rounds: int
-    budget_s: float
+    warmup: int
+    budget_s: float = inf
+
+
+class Turns:
+    """Whose turn it is: every subject once a round, every other round in reverse order.
+
+    The time until the next turn is charged to the subject, which sits out once it is over budget.
+    """
+
+    def __init__(self, names: Iterable[str], *, rounds: int, budget_s: float = inf) -> None:
+        self._names = list(names)
+        self._rounds, self._budget_s = rounds, budget_s
+        self._spent_s = dict.fromkeys(self._names, 0.0)
+
+    def drop(self, name: str) -> None:
+        """Give a subject no further turn."""
+        self._names.remove(name)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Yield the number of a round and a name."""
+        for number in range(self._rounds):
+            for name in self._names[:: -1 if number % 2 else 1]:
+                if number < FEWEST or self._spent_s[name] <= self._budget_s:
+                    start = time.perf_counter()
+                    yield number, name
+                    self._spent_s[name] += time.perf_counter() - start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,90 +76,86 @@ class Failed:
 
 
 def interleaved(
-    probe: ModuleType,
-    calls: dict[str, SequenceSubject],
-    workload: Workload,
-    host: Host,
-    plan: Plan,
-    answers: Answers,
-) -> Iterator[str | Failed | tuple[str, Measurement]]:
-    """The name of each subject before its turn, and its measurements, or why there are none."""
-    running = {
-        name: replace(call, timer=Timer(call=call, answers=answers), state={})
-        for name, call in calls.items()
+    probe: ModuleType, subjects: dict[str, Subject], host: Host, settings: RoundSettings
+) -> Iterator[Begin | Failed | Measurement]:
+    """Time every subject with a paired probe: warm-up one after the other, then rounds of all."""
+    timed = {
+        name: replace(subject, timer=Timer(subject=subject), state={})
+        for name, subject in subjects.items()
     }
-    generator = random.SystemRandom()
-
-    def measure(call: SequenceSubject) -> list[Measurement]:
-        return measured(probe.measure(call, workload, host))
-
-    for name, call in list(running.items()):
-        yield name
+    measure = applied(probe, host)
+    draw = random.SystemRandom()
+    for name, subject in list(timed.items()):
+        yield Begin(name)
         try:
-            for measurement in warm_up(call, measure, generator, plan.warmup):
-                yield name, measurement
+            for measurement in warm_up(subject, measure, draw, settings.warmup):
+                yield msgspec.structs.replace(measurement, subject=name)
         except Exception as error:
-            del running[name]
+            del timed[name]
             yield Failed(subject=name, error=error)
-    device = next(iter(calls.values())).device if calls else ""
+    if not timed:
+        return
+    device = next(iter(timed.values())).device
     telemetry = Telemetry(host, device)
-    samples: dict[str, list[list[Measurement]]] = {name: [] for name in running}
-    spent_s = dict.fromkeys(running, 0.0)
-    for number in range(plan.rounds):
-        factor = generator.choice(FACTORS)
-        for name in list(running) if number % 2 == 0 else list(reversed(running)):
-            if number >= _FEWEST and spent_s[name] > plan.budget_s:
-                continue
-            yield name
-            begun = time.perf_counter()
-            try:
-                with running[name].framework.annotated(f"{name} round {number}", device):
-                    samples[name].append(measure(turned(running[name], factor)))
-            except Exception as error:
-                del running[name]
-                yield Failed(subject=name, error=error)
-            spent_s[name] += time.perf_counter() - begun
-        telemetry.read()
-    for name in running:
-        for measurement in gathered(samples[name]):
-            yield name, measurement
-    if running:
-        metric = samples[next(iter(running))][0][0].metric
+    samples: dict[str, list[list[Measurement]]] = {name: [] for name in timed}
+    turns = Turns(timed, rounds=settings.rounds, budget_s=settings.budget_s)
+    round_number = -1
+    for number, name in turns:
+        if number > round_number:
+            round_number, factor = number, draw.choice(FACTORS)
+            telemetry.read()
+        yield Begin(name)
+        try:
+            with timed[name].framework.annotated(f"{name} round {number}", device):
+                samples[name].append(measure(renewed(timed[name], factor)))
+        except Exception as error:
+            turns.drop(name)
+            del samples[name]
+            yield Failed(subject=name, error=error)
+    for name, rounds in samples.items():
+        for measurement in gathered(rounds):
+            yield msgspec.structs.replace(measurement, subject=name)
+    if samples:
+        metric = next(iter(samples.values()))[0][0].metric
         for reading in telemetry.measurements():
-            yield device, msgspec.structs.replace(reading, metric=f"{metric}.{reading.metric}")
+            yield msgspec.structs.replace(
+                reading, subject=device, metric=f"{metric}.{reading.metric}"
+            )
 
 
-def turned(call: SequenceSubject, factor: float) -> SequenceSubject:
-    """The call on values of its own: what it may write into v reaches no other."""
-    q, k, v = call.inputs
-    call.timer.factor = factor
-    return replace(call, inputs=(q, k, call.framework.times(v, factor)))
+def applied(probe: ModuleType, host: Host) -> Measure:
+    """The probe as a function of a subject."""
+    return lambda subject: measured(probe.measure(subject, subject.workload, host))
+
+
+def renewed(subject: Subject, factor: float) -> Subject:
+    """The subject on values of its own, of which its timer knows the factor."""
+    subject.timer.factor = factor
+    return subject.renewed(factor)
 
 
 def warm_up(
-    call: SequenceSubject, measure: Measure, generator: random.SystemRandom, least: int
+    subject: Subject, measure: Measure, draw: random.SystemRandom, least: int
 ) -> Iterator[Measurement]:
-    """At least that many calls, until two windows of them agree; the first, which may compile, is
-    told apart."""
-    call.framework.empty_cache(call.device)
-    before = checksums(call)
-    taken: list[Measurement] = []
+    """Make at least that many calls, until two windows of them agree; the first, which may compile,
+    is a metric of its own."""
+    subject.framework.empty_cache(subject.device)
+    before = checksums(subject)
+    calls: list[Measurement] = []
     try:
-        with call.framework.annotated(f"{call.name} warm-up", call.device):
-            while not _warm([one.samples[0] for one in taken], least):
-                one, *_ = measure(turned(call, generator.choice(FACTORS)))
-                taken.append(one)
+        with subject.framework.annotated(f"{subject.name} warm-up", subject.device):
+            while not _is_warm([call.samples[0] for call in calls], least):
+                first, *_ = measure(renewed(subject, draw.choice(FACTORS)))
+                calls.append(first)
     finally:
-        if checksums(call) != before:
-            restore(call)
-            raise InputsChanged(WRITES)
-    samples, metric = [one.samples[0] for one in taken], taken[0].metric
-    told = {"unit": "ms", "source": f"{taken[0].source}; not among the samples"}
-    yield Measurement(metric=f"{metric}.first", value=samples[0], **told)
-    yield Measurement(metric=f"{metric}.warmup", value=sum(samples), samples=samples, **told)
+        refuse_changes(subject, before)
+    samples, metric = [call.samples[0] for call in calls], calls[0].metric
+    about = {"unit": "ms", "source": f"{calls[0].source}; not among the samples"}
+    yield Measurement(metric=f"{metric}.first", value=samples[0], **about)
+    yield Measurement(metric=f"{metric}.warmup", value=sum(samples), samples=samples, **about)
 
 
-def _warm(samples: list[float], least: int) -> bool:
+def _is_warm(samples: list[float], least: int) -> bool:
     count = len(samples)
     if count < _SHORTEST_WARMUP:
         return False
@@ -148,20 +167,20 @@ def _warm(samples: list[float], least: int) -> bool:
     return abs(last / before - 1) < STABLE if before else True
 
 
-def checksums(call: SequenceSubject) -> list[int]:
-    """Of the inputs, as they are now."""
-    return [call.framework.checksum(array) for array in call.inputs]
+def checksums(subject: Subject) -> list[int]:
+    """Checksums of the inputs as they are now."""
+    return [subject.framework.checksum(array) for array in subject.inputs]
 
 
-def restore(call: SequenceSubject) -> None:
-    """The inputs as they should be, for the subjects that share them."""
-    workload = call.workload
-    for array, right in zip(call.inputs, (workload.q, workload.k, workload.v), strict=True):
-        call.framework.overwrite(array, call.placed(right, workload.spec.layout))
+def refuse_changes(subject: Subject, before: list[int]) -> None:
+    """Raise InputsChanged, with the inputs restored for others, where they are not as before."""
+    if checksums(subject) != before:
+        subject.restore()
+        raise InputsChanged("it writes into its inputs; inputs must stay as they were")
 
 
 def measured(returned: object) -> list[Measurement]:
-    """What a probe returned, which may be plain dicts with the fields of Measurement."""
+    """Check what a probe returned, which may be plain dicts with the fields of Measurement."""
     try:
         values = msgspec.convert(returned, list[Measurement], from_attributes=True)
     except msgspec.ValidationError as error:

@@ -3,17 +3,19 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from assay import plugins
+from assay import plugins, subjects
 from assay.host import Host
 from assay.records.identity import digest
 from assay.records.schema import Measurement, Status
 from assay.sources import content_digests
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,16 @@ class Cell:
     kind: str = "sequence"
     probe_kind: str = "probes"  # of plugins that the probes are
     files: tuple[Path, ...] = ()  # beside its plugins: what else its results depend on
+
+
+def options_of(settings: Any) -> dict[str, Any]:
+    """The fields of a frozen settings object as a cell carries them."""
+    return msgspec.to_builtins(settings)
+
+
+def settings_of(cell: Cell, kind: type[T]) -> T:
+    """The settings object that `options_of` was given."""
+    return msgspec.convert(cell.options, kind)
 
 
 def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measurement:
@@ -80,13 +92,14 @@ def fingerprint(stage: str, cell: Cell, host: Host) -> str:
     """Changes with whatever the cell measures: options, thresholds, code, packages."""
     used = parts(stage, cell)
     packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
+    subject = [subjects.file_of(cell.kind)] if cell.workload else []
     described = msgspec.to_builtins(cell, enc_hook=os.fspath)
     del described["plugin_folders"], described["files"]  # their content counts, not their place
     return digest(
         {
             "stage": stage,
             "cell": described,
-            "files": content_digests(*(plugin.path for plugin in used), *cell.files),
+            "files": content_digests(*(plugin.path for plugin in used), *subject, *cell.files),
             "versions": {name: host.versions.get(name) for name in packages},
         }
     )

@@ -38,7 +38,7 @@ class Assignment:
     symbol: str
     text: str  # as a configuration file writes it: y, 20, "eager,sdpa"
     where: str  # file:line, or the whole --set entry
-    told: str  # how messages begin: where, and the line itself
+    prefix: str  # of messages about it: where, and the line itself
 
     @property
     def type(self) -> str:
@@ -88,7 +88,7 @@ def parse_line(line: str, *, where: str) -> Assignment | None:
         symbol, text = match.groups()
     else:
         raise BadInput(f"{where}: {_shown(line)} {_complaint(line)}")
-    return Assignment(symbol=symbol, text=text, where=where, told=f"{where}: {line}")
+    return Assignment(symbol=symbol, text=text, where=where, prefix=f"{where}: {line}")
 
 
 def form_of(text: str) -> str:

@@ -1,50 +1,56 @@
 """Kconfiglib behind one door: a configuration file and --set entries in, a Study out.
 
 Kconfiglib ignores or reinterprets much of what it cannot use. So a file passes an own grammar first
-(`config_file`), then the checks of `menu`; then every value given must be the value that Kconfiglib
-arrives at, and Kconfiglib must have nothing to warn about.
-
-    python -m assay.studies.kconfig        writes defaults.config again, after an edit of Kconfig
+(`config_file`), then the checks of names, types, ranges and choices here; then every value given
+must be the value that Kconfiglib arrives at, and Kconfiglib must have nothing to warn about.
 """
 
 import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+import kconfiglib
+from kconfiglib import Kconfig, Symbol
 
 import assay
 from assay.errors import BadInput, CannotRunHere
 from assay.records.durable import write_atomically
-from assay.studies import config_file, menu, study
+from assay.studies import config_file, study
 from assay.studies.config_file import Assignment
-from assay.studies.menu import Menu, Setting
 from assay.studies.study import Study
 
 ROOT = Path(assay.__file__).parent.parent
 KCONFIG = ROOT / "Kconfig"
 DEFCONFIGS = ROOT / "defconfigs"
-DEFAULTS = Path(__file__).with_name("defaults.config")
+_WANTED = {
+    "bool": "y or n",
+    "int": "a whole number such as 20, without quotes",
+    "hex": "a hexadecimal number such as 0x1f, without quotes",
+    "string": 'text in double quotes such as "a,b"',
+}
 
 
 def load(path: Path | None, sets: Sequence[str] = (), plugin_folders: Sequence[Path] = ()) -> Study:
-    """The study that a configuration file describes, or Kconfig's defaults where `path` is None.
+    """Return the study of a configuration file, or of Kconfig's defaults where `path` is None.
 
     `sets` are entries SYMBOL=VALUE that override the file. What cannot be used is refused as
-    BadInput that names the line or the entry. Without Kconfiglib only the defaults can be loaded.
+    BadInput that names the line or the entry.
     """
-    kconfig = None if path is None and _why_not() else _open_kconfig()
-    settings = _menu_of(kconfig) if kconfig else menu.read(DEFAULTS)
-    from_file = [] if path is None else _read(Path(path), settings)
-    from_sets = [_parse_set(entry, settings) for entry in sets]
-    menu.check(settings, from_file)
-    menu.check(settings, from_sets)
-    given = _overridden(settings, from_file, from_sets) + from_sets
-    config = _resolve(kconfig, given) if kconfig else menu.resolve(settings, given)
-    menu.check_resolved(settings, given, config)
-    _refuse_warnings(kconfig)
-    told = {assignment.symbol: assignment.told for assignment in given}
-    return study.build(config, plugin_folders=plugin_folders, told=told)
+    kconfig = _open_kconfig()
+    from_file = [] if path is None else _read(Path(path), kconfig)
+    from_sets = [_parse_set(entry, kconfig) for entry in sets]
+    _check(kconfig, from_file)
+    _check(kconfig, from_sets)
+    given = _not_overridden(kconfig, from_file, from_sets) + from_sets
+    for assignment in given:
+        kconfig.syms[assignment.symbol].set_value(config_file.unquote(assignment.text))
+    config = {symbol.name: _text_of(symbol) for symbol in kconfig.unique_defined_syms}
+    _check_resolved(kconfig, given, config)
+    if kconfig.warnings:
+        raise BadInput(f"{KCONFIG}: Kconfiglib warns: {'; '.join(kconfig.warnings)}")
+    prefixes = {assignment.symbol: assignment.prefix for assignment in given}
+    return study.build(config, plugin_folders=plugin_folders, prefixes=prefixes)
 
 
 def write_config(study_config: Mapping[str, str], path: Path) -> None:
@@ -54,15 +60,15 @@ def write_config(study_config: Mapping[str, str], path: Path) -> None:
 
 def minimal(study: Study) -> str:
     """The text of a defconfig for `study`: only what differs from Kconfig's defaults."""
-    settings = _menu()
-    return config_file.file_text(
-        {
-            symbol: text
-            for symbol, text in study.config.items()
-            # The other members of a choice follow from the one that is y.
-            if text != settings[symbol].default and not (settings[symbol].choice and text == "n")
-        }
-    )
+    kconfig = _open_kconfig()
+    changed = {
+        symbol: text
+        for symbol, text in study.config.items()
+        if text != _text_of(kconfig.syms[symbol])
+        # The other members of a choice follow from the one that is y.
+        and not (kconfig.syms[symbol].choice and text == "n")
+    }
+    return config_file.file_text(changed)
 
 
 def defconfigs() -> dict[str, Path]:
@@ -73,32 +79,32 @@ def defconfigs() -> dict[str, Path]:
 
 def defconfig(name: str) -> Path:
     """The defconfig called `name`."""
-    there = defconfigs()
-    if name not in there:
-        close = difflib.get_close_matches(name, there, n=1)
+    known = defconfigs()
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        raise BadInput(f"there is no defconfig {name!r}; {hint}There are: {', '.join(there)}")
-    return there[name]
+        raise BadInput(f"there is no defconfig {name!r}; {hint}There are: {', '.join(known)}")
+    return known[name]
 
 
-def defaults_text() -> str:
-    """What defaults.config must hold: the menu as Kconfig has it now."""
-    kconfig = _open_kconfig()
-    made_by = "Kconfig's defaults; made by `python -m assay.studies.kconfig`, not by hand"
-    text = menu.text(_menu_of(kconfig), first_line=made_by)
-    _refuse_warnings(kconfig)
-    return text
-
-
-def _read(path: Path, settings: Menu) -> list[Assignment]:
+def _open_kconfig() -> Kconfig:
+    if not KCONFIG.is_file():
+        raise CannotRunHere(f"there is no {KCONFIG}; run assay from a checkout")
     try:
-        _check_schema(path, present=settings["SCHEMA"].default)
+        return Kconfig(str(KCONFIG), warn_to_stderr=False)
+    except kconfiglib.KconfigError as error:
+        raise BadInput(f"{KCONFIG} cannot be read: {error}") from error
+
+
+def _read(path: Path, kconfig: Kconfig) -> list[Assignment]:
+    try:
+        _check_schema(path, present=kconfig.syms["SCHEMA"].str_value)
         return config_file.parse(path)
     except OSError as error:
-        there = "".join(f"\n  {name}: {known}" for name, known in defconfigs().items())
+        known = "".join(f"\n  {name}: {file}" for name, file in defconfigs().items())
         raise BadInput(
             f"cannot read {path} ({error.strerror}); give a configuration file, such as one of "
-            f"the defconfigs:{there}"
+            f"the defconfigs:{known}"
         ) from error
 
 
@@ -106,104 +112,112 @@ def _check_schema(path: Path, *, present: str) -> None:
     """Before all else: a file of another schema may hold anything below its CONFIG_SCHEMA."""
     content = path.read_bytes()
     for match in re.finditer(rb"^CONFIG_SCHEMA=([0-9]+)\s*?$", content, re.MULTILINE):
-        if (found := match[1].decode()) != present:
+        if (schema := match[1].decode()) != present:
             number = content.count(b"\n", 0, match.start()) + 1
             raise BadInput(
-                f"{path}:{number}: CONFIG_SCHEMA={found}: this file was written for another "
+                f"{path}:{number}: CONFIG_SCHEMA={schema}: this file was written for another "
                 f"schema (the present one is {present}); run `make defconfig-NAME` again, with "
                 "the name of the study you want"
             )
 
 
-def _parse_set(entry: str, settings: Menu) -> Assignment:
-    told = f"--set {entry if entry.isprintable() else repr(entry)}"
+def _parse_set(entry: str, kconfig: Kconfig) -> Assignment:
+    prefix = f"--set {entry if entry.isprintable() else repr(entry)}"
     match = re.fullmatch(rf"({config_file.SYMBOL})=(.*)", entry, re.DOTALL)
     if not match or match[1].startswith("CONFIG_"):
-        raise BadInput(f"{told}: wanted SYMBOL=VALUE, without CONFIG_, such as --set ROUNDS=20")
-    symbol, value = match.groups()
-    setting = menu.setting_of(settings, symbol, told=told)
-    text = config_file.quote(value) if setting.type == "string" else value
+        raise BadInput(f"{prefix}: wanted SYMBOL=VALUE, without CONFIG_, such as --set ROUNDS=20")
+    name, value = match.groups()
+    kind = _type_of(_symbol_named(kconfig, name, prefix=prefix))
+    text = config_file.quote(value) if kind == "string" else value
     if not config_file.is_value(text):
-        wanted = "text without control characters" if text != value else menu.WANTED[setting.type]
-        raise BadInput(f"{told}: {symbol} is {wanted}")
-    return Assignment(symbol=symbol, text=text, where=told, told=told)
+        wanted = "text without control characters" if text != value else _WANTED[kind]
+        raise BadInput(f"{prefix}: {name} is {wanted}")
+    return Assignment(symbol=name, text=text, where=prefix, prefix=prefix)
 
 
-def _overridden(
-    settings: Menu, from_file: list[Assignment], from_sets: list[Assignment]
+def _check(kconfig: Kconfig, given: Sequence[Assignment]) -> None:
+    """Refuse what no state of the menu allows: name, type, range, twice, two of a choice."""
+    first: dict[str, Assignment] = {}
+    for assignment in given:
+        symbol = _symbol_named(kconfig, assignment.symbol, prefix=assignment.prefix)
+        if symbol.name in first:
+            before = first[symbol.name].where
+            raise BadInput(f"{assignment.prefix}: already set by {before}; remove one of the two")
+        first[symbol.name] = assignment
+        _check_value(symbol, assignment)
+        _check_choice(symbol, assignment, first)
+
+
+def _symbol_named(kconfig: Kconfig, name: str, *, prefix: str) -> Symbol:
+    known = [symbol.name for symbol in kconfig.unique_defined_syms]
+    if name not in known:
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise BadInput(f"{prefix}: there is no setting {name}; {hint}")
+    return kconfig.syms[name]
+
+
+def _check_value(symbol: Symbol, assignment: Assignment) -> None:
+    if assignment.type != _type_of(symbol):
+        raise BadInput(f"{assignment.prefix}: {symbol.name} is {_WANTED[_type_of(symbol)]}")
+    for low, high, condition in symbol.ranges:
+        ends = [int(end.str_value, 0) for end in (low, high)]
+        inside = ends[0] <= int(assignment.text, 0) <= ends[1]
+        if kconfiglib.expr_value(condition) and not inside:
+            raise BadInput(
+                f"{assignment.prefix}: out of range; {symbol.name} is from {ends[0]} to {ends[1]}"
+            )
+
+
+def _check_choice(symbol: Symbol, assignment: Assignment, first: Mapping[str, Assignment]) -> None:
+    if assignment.text != "y":
+        return
+    for other in _choice_of(symbol):
+        if other != symbol.name and other in first and first[other].text == "y":
+            raise BadInput(
+                f"{assignment.prefix}: {first[other].where} sets {other} to y; only one of "
+                f"{', '.join(_choice_of(symbol))} can be y"
+            )
+
+
+def _not_overridden(
+    kconfig: Kconfig, from_file: list[Assignment], from_sets: list[Assignment]
 ) -> list[Assignment]:
     """What is left of the file: neither the symbols set again nor other members of their choice."""
     again = {assignment.symbol for assignment in from_sets}
-    again |= {member for symbol in again for member in settings[symbol].choice}
+    again |= {member for name in again for member in _choice_of(kconfig.syms[name])}
     return [assignment for assignment in from_file if assignment.symbol not in again]
 
 
-def _why_not() -> str | None:
-    """Why Kconfig cannot be read here; None where it can."""
-    try:
-        import kconfiglib  # noqa: F401
-    except ImportError:
-        return (
-            "configuration files are read with Kconfiglib, which is missing: pip install kconfiglib"
-        )
-    return None if KCONFIG.is_file() else f"there is no {KCONFIG}; run assay from a checkout"
-
-
-def _open_kconfig() -> Any:
-    if reason := _why_not():
-        raise CannotRunHere(reason)
-    import kconfiglib
-
-    try:
-        return kconfiglib.Kconfig(str(KCONFIG), warn_to_stderr=False)
-    except kconfiglib.KconfigError as error:
-        raise BadInput(f"{KCONFIG} cannot be read: {error}") from error
-
-
-def _menu() -> Menu:
-    return menu.read(DEFAULTS) if _why_not() else _menu_of(_open_kconfig())
-
-
-def _menu_of(kconfig: Any) -> Menu:
-    """The menu as Kconfiglib has it, before any value is set."""
-    return {symbol.name: _setting_of(symbol) for symbol in kconfig.unique_defined_syms}
-
-
-def _setting_of(symbol: Any) -> Setting:
-    from kconfiglib import TYPE_TO_STR, expr_str, expr_value
-
-    ranges = [(low, high) for low, high, condition in symbol.ranges if expr_value(condition)]
-    low, high = [int(end.str_value, 0) for end in ranges[0]] if ranges else (None, None)
-    condition = expr_str(symbol.nodes[0].prompt[1])
-    return Setting(
-        symbol=symbol.name,
-        type=TYPE_TO_STR[symbol.orig_type],
-        default=_text_of(symbol),
-        low=low,
-        high=high,
-        choice=tuple(member.name for member in symbol.choice.syms) if symbol.choice else (),
-        condition=None if symbol.choice or condition == "y" else condition,
-    )
-
-
-def _text_of(symbol: Any) -> str:
-    from kconfiglib import STRING
-
-    is_string = symbol.orig_type == STRING
-    return config_file.quote(symbol.str_value) if is_string else symbol.str_value
-
-
-def _resolve(kconfig: Any, given: Sequence[Assignment]) -> dict[str, str]:
-    """Every symbol's value, as Kconfiglib arrives at it."""
+def _check_resolved(
+    kconfig: Kconfig, given: Sequence[Assignment], config: Mapping[str, str]
+) -> None:
+    """Refuse an assignment that did not become the symbol's value, and say why it did not."""
     for assignment in given:
-        kconfig.syms[assignment.symbol].set_value(config_file.unquote(assignment.text))
-    return {symbol.name: _text_of(symbol) for symbol in kconfig.unique_defined_syms}
+        became, symbol = config[assignment.symbol], kconfig.syms[assignment.symbol]
+        if became == assignment.text:
+            continue
+        condition = kconfiglib.expr_str(symbol.nodes[0].prompt[1])
+        if symbol.choice:
+            members = ", ".join(_choice_of(symbol))
+            why = f"one of {members} must be y; set the one you want to y"
+        elif condition != "y":
+            why = f"needs {condition}, which does not hold; set that too, or leave this out"
+        else:
+            why = f"Kconfig makes it {became}"
+        raise BadInput(f"{assignment.prefix}: {why}")
 
 
-def _refuse_warnings(kconfig: Any) -> None:
-    if kconfig and kconfig.warnings:
-        raise BadInput(f"{KCONFIG}: Kconfiglib warns: {'; '.join(kconfig.warnings)}")
+def _choice_of(symbol: Symbol) -> tuple[str, ...]:
+    """All members of a symbol's choice; empty where it is in none."""
+    return tuple(member.name for member in symbol.choice.syms) if symbol.choice else ()
 
 
-if __name__ == "__main__":
-    write_atomically(DEFAULTS, defaults_text().encode())
+def _type_of(symbol: Symbol) -> str:
+    return kconfiglib.TYPE_TO_STR[symbol.orig_type]
+
+
+def _text_of(symbol: Symbol) -> str:
+    """A symbol's value as a configuration file writes it."""
+    is_string = symbol.orig_type == kconfiglib.STRING
+    return config_file.quote(symbol.str_value) if is_string else symbol.str_value

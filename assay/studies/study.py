@@ -14,6 +14,7 @@ from typing import Any
 from assay import plugins
 from assay.errors import BadInput
 from assay.models import layer
+from assay.performance.rounds import RoundSettings
 from assay.studies import lists
 from assay.studies.config_file import unquote
 from assay.workloads.spec import DTYPES, MASKS
@@ -92,16 +93,20 @@ class Study:
     plugin_folders: tuple[Path, ...]
     config: dict[str, str]
 
+    @property
+    def round_settings(self) -> RoundSettings:
+        return RoundSettings(rounds=self.rounds, warmup=self.warmup, budget_s=self.rounds_budget_s)
+
 
 def build(
     config: Mapping[str, str],
     *,
     plugin_folders: Sequence[Path] = (),
-    told: Mapping[str, str] | None = None,
+    prefixes: Mapping[str, str] | None = None,
 ) -> Study:
     """The study of a resolved configuration (every symbol, values as a .config writes them).
 
-    `told` has, for each symbol that was given, how a message about it begins.
+    `prefixes` has, for each symbol that was given, how a message about it begins.
     """
     folders = plugins.check_folders(plugin_folders)
     values = {}
@@ -114,8 +119,8 @@ def build(
             if item.metadata.get("many"):
                 folders += _files(unquote(config[symbol]))
         except BadInput as error:
-            source = (told or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
-            raise BadInput(f"{source}: {error}") from error
+            prefix = (prefixes or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
+            raise BadInput(f"{prefix}: {error}") from error
     device = next(name for name in DEVICES if config[f"DEVICE_{name.upper()}"] == "y")
     return Study(**values, device=device, plugin_folders=folders, config=dict(config))
 

@@ -1,1 +1,22 @@
-"""What is checked and measured: a sequence implementation or a layer bound to a workload."""
+"""What is checked and measured: one module for each kind, all with one contract.
+
+`contract.py` says what a subject is, `outcome.py` how work on one ends. The module `<kind>` (such
+as `sequence` or `layers`, the plugin folder its implementations lie in) has `make(spec)`, the
+inputs of a workload, and `bind(name, inputs, ...)`, an implementation bound to them on a device.
+"""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+
+def kind_named(kind: str) -> ModuleType:
+    """The module that makes inputs for a kind of subject and binds implementations to them."""
+    return importlib.import_module(f"assay.subjects.{kind}")
+
+
+def file_of(kind: str) -> Path:
+    """The file of that module, for fingerprints: it is imported by its name."""
+    folder = Path(__file__).parent
+    module = folder / f"{kind}.py"
+    return module if module.is_file() else folder / kind / "__init__.py"

@@ -1,42 +1,26 @@
 """The right answer of a sequence workload, and how far from it is still right."""
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from assay.attention import baseline, reference
-from assay.attention.budget import Allowance, allowances
-from assay.attention.reference import Result
+from assay.attention.budget import allowances
 from assay.subjects import sampling
+from assay.subjects.contract import Expected
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
 _MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at
-
-
-@dataclass(frozen=True, kw_only=True)
-class Expected:
-    """What is right, and how far from it is still right; of all places, or of those in `index`."""
-
-    result: Result
-    allowed: dict[str, Allowance]
-    index: dict[str, sampling.Index] | None = None
-
-    def place(self, tensor: str, at: tuple[int, ...]) -> tuple[int, ...]:
-        """Where in the whole tensor a place among the compared ones is."""
-        if self.index is None:
-            return at
-        batch, head, row = np.broadcast_arrays(*self.index[tensor])
-        return (*(int(axis[at[:3]]) for axis in (batch, head, row)), *at[3:])
+_SPOT_PAIRS, _SPOT_ROWS = 3, 4  # of batch and head, and rows of each
 
 
 @lru_cache(maxsize=8)
 def expected(workload: Workload) -> Expected:
-    """The reference's result for a workload and the budget of each tensor."""
+    """The reference's results for a workload and the budget of each tensor."""
     if scores(workload.spec) > _MOST_SCORES:
-        found = sampling.sample(workload)
-        return Expected(result=found.result, allowed=found.allowed, index=found.index)
+        some = sampling.sample(workload)
+        return Expected(result=some.result, allowed=some.allowed, index=some.index)
     arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
     setting = {
         "causal": workload.spec.causal,
@@ -52,5 +36,12 @@ def expected(workload: Workload) -> Expected:
 
 
 def scores(spec: WorkloadSpec) -> int:
-    """How many scores a workload has, seen or not."""
+    """The number of scores of a workload, visible or not."""
     return spec.batch * spec.heads * spec.query_length * spec.key_length
+
+
+@lru_cache(maxsize=1)
+def spots(workload: Workload) -> Expected:
+    """A few rows of out and dq."""
+    few = sampling.sample_rows(workload, pairs=_SPOT_PAIRS, rows=_SPOT_ROWS)
+    return Expected(result=few.result, allowed=few.allowed, index=few.index)

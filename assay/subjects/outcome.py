@@ -11,6 +11,7 @@ import msgspec
 from assay import plugins
 from assay.errors import BadInput
 from assay.records.schema import Measurement, Status
+from assay.subjects.contract import Subject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -25,6 +26,12 @@ class Begin(msgspec.Struct, frozen=True):
 
 class Unsupported(Exception):
     """The implementation itself says that this workload is not for it."""
+
+
+def require_backward(subject: Subject) -> None:
+    """Raise Unsupported for a subject without a backward pass here."""
+    if not subject.has_backward:
+        raise Unsupported("it says that it has no backward here")
 
 
 class WrongAnswer(Exception):

@@ -15,6 +15,7 @@ import numpy as np
 from assay.attention import baseline, reference
 from assay.attention.budget import Allowance, allowances
 from assay.attention.reference import Result
+from assay.subjects.contract import Index
 from assay.workloads.workload import Workload
 
 _PAIRS = 6
@@ -23,8 +24,6 @@ _KEY_PAIRS = 2
 _KEYS = 32
 _MANY_SCORES = 1 << 26  # of one kv head; beyond it, one head must do
 _BLOCK_SCORES = 1 << 21
-
-Index = tuple[np.ndarray, np.ndarray, np.ndarray]  # batch, head and row, of one shape together
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One implementation bound to one workload on one device: what probes are handed."""
+"""A sequence implementation bound to one workload on one device."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,24 +7,40 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from assay import plugins
 from assay.attention import contract
 from assay.attention.contract import Implementation
+from assay.captures.inputs import make
 from assay.host import Host
+from assay.records.schema import WorkloadIdentity
+from assay.subjects.contract import Comparison, Expected, Index
+from assay.subjects.expected import expected, spots
 from assay.subjects.outcome import Unsupported
+from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.work import Work, key_bytes, query_bytes
 from assay.workloads.workload import Workload
+
+__all__ = ["SequenceSubject", "bind", "bind_loaded", "framework_named", "make"]
 
 INPUTS = ("q", "k", "v")
 ALL = (True, True, True)
+WORK_FORMULAS = {
+    "forward_flops": "formula: 4 D per visible pair of query and key, for each query head",
+    "backward_flops": "formula: 2.5 times the forward's",
+    "forward_bytes": "formula: q, k and v read once, out written once",
+    "backward_bytes": "formula: q, k, v, out, dO and LSE read once, dq, dk and dv written once",
+    "kv_cache_bytes": "formula: k and v of this workload",
+}
+_LIKE = {"out": 0, "lse": 0, "dq": 0, "dk": 1, "dv": 2}  # the input that a result looks like
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceSubject:
-    """Calling it runs the forward pass; the framework's own array comes back, maybe unfinished.
-
-    Inputs and results are in the implementation's own layout; `numpy` gives [batch, heads, ...].
-    """
+    """See contract.Subject. Inputs and results are in the implementation's own layout; `numpy`
+    gives [batch, heads, ...]."""
 
     implementation: Implementation
     host: Host  # with the device of this call as its only one
@@ -35,14 +51,25 @@ class SequenceSubject:
     inputs: tuple[Any, ...]
     grad_out: Any
     options: dict[str, Any]
-    # What became of a case in another process (twin.Elsewhere), where there is one.
+    # The result of a case in a second process, where there is one.
     elsewhere: Callable[[WorkloadSpec], Any] | None = field(default=None, compare=False)
-    timer: Any = None  # timing.Timer, while something is timed
-    state: dict[str, Any] = field(default_factory=dict)  # what a timed probe makes only once
+    timer: Any = None
+    state: dict[str, Any] = field(default_factory=dict)
+
+    level = "kernel"
+    gradient_names = ("dq", "dk", "dv")
 
     @property
     def name(self) -> str:
         return self.implementation.name
+
+    @property
+    def identity(self) -> WorkloadIdentity:
+        return self.workload.identity
+
+    @property
+    def accepts(self) -> frozenset[str]:
+        return self.implementation.accepts
 
     @property
     def has_backward(self) -> bool:
@@ -52,48 +79,82 @@ class SequenceSubject:
         return self.apply(*self.inputs)
 
     def apply(self, *inputs: Any, **options: Any) -> Any:
-        """The implementation on other inputs of the same shapes, or with further options."""
+        """Call the implementation on other inputs of the same shapes, or with further options."""
         return self.function(*inputs, **self.options, **options)
 
     def gradients(
         self, *, wanted: tuple[bool, bool, bool] = ALL, grad_out: Any = None, **options: Any
     ) -> tuple[Any, tuple[Any, ...]]:
-        """The output and the gradients of q, k and v."""
+        """Return the output and the gradients of q, k and v."""
         sent = self.grad_out if grad_out is None else grad_out
         return self.framework.gradients(
             partial(self.apply, **options), self.inputs, sent, wanted=wanted
         )
 
-    def numpy(self, array: Any, index: tuple[Any, ...] | None = None) -> Any:
-        """An output, a gradient or an LSE as float64, [batch, heads, seq, dim] or [.., seq]; or
-        what lies at `index` of it, integer arrays for batch, head and place."""
-        turned = self._turned(array)
-        return self.framework.numpy(
-            turned if index is None else self.framework.taken(turned, index)
-        )
+    def synchronize(self) -> None:
+        self.framework.synchronize(self.device)
 
-    def placed(self, array: Any, layout: str = "plain") -> Any:
-        """A [batch, heads, seq, dim] NumPy array as this implementation is given it."""
+    def numpy(self, array: Any, index: Index | None = None) -> np.ndarray:
+        """Return an output, a gradient or an LSE as float64 [batch, heads, seq, dim] or [.., seq],
+        or what lies at `index` of it, integer arrays for batch, head and row."""
+        own = self.implementation.layout == "BSHD" and len(array.shape) == 4
+        plain = self.framework.swapped(array, 1, 2) if own else array
+        return self.framework.numpy(plain if index is None else self.framework.taken(plain, index))
+
+    def placed(self, array: np.ndarray, layout: str = "plain") -> Any:
+        """Put a [batch, heads, seq, dim] array where and as this implementation is given it."""
         own = array.swapaxes(1, 2) if self.implementation.layout == "BSHD" else array
         return self.framework.place(own, self.workload.spec.dtype, self.device, layout=layout)
 
     def on(self, workload: Workload) -> "SequenceSubject":
-        """The same implementation on another workload; raises Unsupported as `bind` does."""
+        """Bind the same implementation to another workload; raises Unsupported as `bind` does."""
         bound = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
         return replace(bound, elsewhere=self.elsewhere)
 
-    def synchronize(self) -> None:
-        self.framework.synchronize(self.device)
+    def renewed(self, factor: float) -> "SequenceSubject":
+        q, k, v = self.inputs
+        return replace(self, inputs=(q, k, self.framework.times(v, factor)))
 
-    def _turned(self, array: Any) -> Any:
-        turn = self.implementation.layout == "BSHD" and len(array.shape) == 4
-        return self.framework.swapped(array, 1, 2) if turn else array
+    def restore(self) -> None:
+        workload = self.workload
+        for array, right in zip(self.inputs, (workload.q, workload.k, workload.v), strict=True):
+            self.framework.overwrite(array, self.placed(right, workload.spec.layout))
 
+    def expected(self) -> Expected:
+        return expected(self.workload)
 
-def require_backward(call: SequenceSubject) -> None:
-    """Raise Unsupported for an implementation without a backward pass here."""
-    if not call.has_backward:
-        raise Unsupported("it says that it has no backward here")
+    def spots(self) -> Expected:
+        return spots(self.workload)
+
+    def form_problem(self, tensor: str, array: Any) -> str | None:
+        like = self.inputs[_LIKE[tensor]]
+        if array is None and tensor != "out":
+            return f"{tensor}: no gradient arrives; the output does not depend on this input"
+        if not self.framework.is_array(array):
+            wanted = self.implementation.framework
+            return f"{tensor} is a {type(array).__name__}, wanted an array of {wanted}"
+        shape, dtype = tuple(like.shape), self.framework.dtype_name(like)
+        if tensor == "lse":
+            spec = self.workload.spec
+            shape, dtype = (spec.batch, spec.heads, spec.query_length), "float32"
+        if tuple(array.shape) != shape:
+            return f"{tensor} has shape {tuple(array.shape)}, wanted {shape}"
+        if self.framework.dtype_name(array) != dtype:
+            return f"{tensor} has dtype {self.framework.dtype_name(array)}, wanted {dtype}"
+        return None
+
+    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[Comparison]:
+        return []  # the reference covers every result
+
+    def result_bytes(self, *, training: bool) -> dict[str, int]:
+        spec = self.workload.spec
+        sizes = {"out": query_bytes(spec)}
+        if training:
+            sizes |= {"dq": query_bytes(spec), "dk": key_bytes(spec), "dv": key_bytes(spec)}
+        return sizes
+
+    def work(self) -> tuple[Work, dict[str, str]]:
+        return work.of(self.workload), WORK_FORMULAS
 
 
 # Arrays that are placed, by framework and layout, for all implementations of one workload.

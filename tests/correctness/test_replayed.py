@@ -12,7 +12,7 @@ from made_store import add, as_dtype, inputs, made
 from assay import host
 from assay.captures.inputs import captured_specs, make, workload_entry
 from assay.correctness.probes import replayed
-from assay.studies import grid, kconfig
+from assay.studies import kconfig, workload_cells
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import bind
 
@@ -98,5 +98,5 @@ def test_drawn_workloads_are_not_given_to_it(tmp_path):
     workload(tmp_path)
     entries = f"b1_h1_s8_d16,captured:{tmp_path / 'store'}"
     study = kconfig.load(None, [f"WORKLOADS={entries}", "STAGES=check", "PROBES=accuracy,replayed"])
-    drawn, taken = grid.cells(replace(study, device="cpu"), "check")
+    drawn, taken = workload_cells.cells(replace(study, device="cpu"), "check")
     assert drawn.probes == ("accuracy",) and taken.probes == ("accuracy", "replayed")

@@ -10,7 +10,8 @@ pytest.importorskip("torch")
 from assay import host, plugins
 from assay.errors import BadInput
 from assay.performance import rounds
-from assay.performance.loop import Request, run
+from assay.performance.cell import CellRequest, run
+from assay.performance.rounds import RoundSettings
 from assay.records.schema import Measurement
 from assay.studies import kconfig
 from assay.workloads.spec import WorkloadSpec
@@ -25,9 +26,9 @@ ROUNDS = 12
 def timed(folder: Path, source: str, *, probes: str = "latency", name: str = "fraud"):
     """All measurements of a file by metric, beside eager's."""
     (folder / f"{name}.py").write_text(f'"""A test."""\n{source}')
-    request = Request(
+    request = CellRequest(
         probes=tuple(probes.split("+")), workload=SPEC, subjects=(name, "eager"), device="cpu",
-        warmup=2, rounds=ROUNDS, folders=[folder],
+        settings=RoundSettings(warmup=2, rounds=ROUNDS), folders=[folder],
     )  # fmt: skip
     items = [item for item in run(request, host.inspect()) if isinstance(item, Measurement)]
     assert any(m.subject == "eager" and m.metric == "latency_ms" and m.samples for m in items)
@@ -162,11 +163,11 @@ def test_inputs_that_are_changed_while_checked(tmp_path):
 
 def test_inputs_that_are_made_easy_later(tmp_path, monkeypatch):
     """Nothing of the cell is believed then, because others were given the same inputs."""
-    monkeypatch.setattr(rounds, "_warm", lambda samples, least: len(samples) == 6)
+    monkeypatch.setattr(rounds, "_is_warm", lambda samples, least: len(samples) == 6)
     (tmp_path / "late.py").write_text('"""A test."""\n' + PLAIN + ZEROED.replace("WHEN", "9"))
-    request = Request(
+    request = CellRequest(
         probes=("latency",), workload=SPEC, subjects=("eager", "late"), device="cpu",
-        warmup=2, rounds=ROUNDS, folders=[tmp_path],
+        settings=RoundSettings(warmup=2, rounds=ROUNDS), folders=[tmp_path],
     )  # fmt: skip
     items = [item for item in run(request, host.inspect()) if isinstance(item, Measurement)]
     assert not [item for item in items if item.metric == "latency_ms"]

@@ -12,10 +12,9 @@ pytest.importorskip("torch")
 import torch
 from bound_calls import bound, probed, written
 
-from assay.attention import contract
 from assay.errors import BadInput
 from assay.instruments.reading import Peak, Reading
-from assay.performance.memory import isolated, model
+from assay.performance.memory import formula, isolated
 from assay.performance.probes import memory
 
 pytestmark = pytest.mark.skipif(
@@ -261,14 +260,14 @@ def test_a_function_without_a_file_has_no_other_process():
 
 
 def test_a_formula_that_says_too_much_is_told():
-    found = model.broken_down("peak", Peak(value=100), {"out": 60, "scores": 90})
+    found = formula.broken_down("peak", Peak(value=100), {"out": 60, "scores": 90})
     rest = found[-1]
     assert rest.metric == "peak.unexplained" and rest.value == -50
     assert "says more than there was" in rest.source
 
 
 def test_parts_of_an_unmeasured_peak_leave_the_rest_unknown():
-    found = model.broken_down("peak", Peak(value=None, reason="no luck"), {"out": 60})
+    found = formula.broken_down("peak", Peak(value=None, reason="no luck"), {"out": 60})
     assert found[1].value == 60
     assert found[-1].value is None and "no luck" in found[-1].reason
 
@@ -278,10 +277,8 @@ def test_a_formula_that_makes_no_sense_is_refused(tmp_path, given):
     path = written(tmp_path, f"odd{abs(hash(given))}", "return q")
     with path.open("a") as file:
         file.write(f"\n\ndef memory(spec, *, training, device):\n    return {given}\n")
-    implementation = contract.load(str(path))
     with pytest.raises(BadInput, match="wanted bytes by tensor name"):
-        model.parts(implementation, bound("eager", "b1_h1_s16_d16").workload.spec,
-                    training=False, device="cpu")  # fmt: skip
+        formula.parts(bound(path, "b1_h1_s16_d16"), training=False)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -15,7 +15,7 @@ from assay.records.schema import CELL_SECONDS, Record, Run
 
 ROOT = Path(__file__).parent.parent.parent
 PLUGINS = Path(__file__).parent / "plugins_for_tests"
-TIMEOUT_S = 120
+TIMEOUT_S = 900
 
 
 @dataclass(frozen=True, kw_only=True)

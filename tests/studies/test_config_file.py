@@ -75,7 +75,7 @@ NOT_TEXT = {
 def test_accepted(line):
     found = config_file.parse_line(line, where="f:1")
     assert (found.symbol, found.text, found.type) == ACCEPTED[line]
-    assert found.told == f"f:1: {line}"
+    assert found.prefix == f"f:1: {line}"
 
 
 @pytest.mark.parametrize("line", ["", "  \t", "#", "# CONFIG_A=y", "#: int", "## menu"])

@@ -1,14 +1,10 @@
 """Configuration files and --set through the door: refusals by line, overriding, defaults."""
 
-import json
-import subprocess
-import sys
-
 import kconfiglib
 import pytest
 
 from assay.errors import BadInput
-from assay.studies import kconfig, menu
+from assay.studies import kconfig
 
 # What the third line of a file says, and what the refusal must say.
 REFUSED = {
@@ -161,18 +157,9 @@ def test_a_broken_kconfig_is_named(tmp_path, monkeypatch):
     assert refusal(None).startswith(f"{tmp_path / 'study'} cannot be read: ")
 
 
-# Without Kconfiglib
-
-
-def test_defaults_config_is_fresh():
-    """After an edit of Kconfig: python -m assay.studies.kconfig"""
-    assert kconfig.DEFAULTS.read_text() == kconfig.defaults_text()
-
-
 def test_every_symbol_always_has_a_value():
     """A symbol that is only sometimes there has its condition on the prompt; see Kconfig."""
-    for setting in menu.read(kconfig.DEFAULTS).values():
-        assert setting.default, setting.symbol
+    assert all(kconfig.load(None).config.values())
 
 
 def test_every_symbol_has_a_prompt_and_help_with_an_example():
@@ -182,54 +169,41 @@ def test_every_symbol_has_a_prompt_and_help_with_an_example():
         assert f"Example: CONFIG_{symbol.name}=" in node.help
 
 
-WITHOUT = """
-import json, sys
-sys.modules["kconfiglib"] = None
-from pathlib import Path
-from assay.studies import kconfig
-answers = []
-for path, sets in json.loads(sys.argv[1]):
-    try:
-        study = kconfig.load(path and Path(path), sets)
-        answers.append([study.config, study.device, kconfig.minimal(study)])
-    except (ValueError, RuntimeError) as error:
-        answers.append([type(error).__name__, str(error)])
-print(json.dumps(answers))
+TYPES = """\
+config SCHEMA
+	int "Schema"
+	default 1
+
+config QUICK
+	bool "Quick"
+	default y
+
+config MASK
+	hex "Mask"
+	range 0x1 0xff
+	default 0x10
+
+config DEPTH
+	int "Depth" if QUICK
+	range -4 4
+	default -2
 """
 
 
-def without_kconfiglib(requests):
-    command = [sys.executable, "-c", WITHOUT, json.dumps(requests)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=kconfig.ROOT)
-    return json.loads(done.stdout)
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("MASK=0x100", "MASK is from 1 to 255"),
+        ("DEPTH=-5", "DEPTH is from -4 to 4"),
+        ("MASK=16", "MASK is a hexadecimal number"),
+        ("QUICK=yes", "QUICK is y or n"),
+    ],
+)
+def test_symbols_of_every_type_are_held_to_it(tmp_path, monkeypatch, entry, reason):
+    monkeypatch.setattr(kconfig, "KCONFIG", written(tmp_path, TYPES))
+    assert reason in refusal(None, [entry])
 
 
-def test_sets_mean_the_same_without_kconfiglib():
-    entries = [
-        [],
-        ["ROUNDS=5", "STUDY=mine", "LENGTHS=1,63"],
-        ["DEVICE_CUDA=y"],
-        ["DEVICE_CUDA=y", "DEVICE_INDEX=3"],
-        ["DEVICE_INDEX=3", "DEVICE_CUDA=y"],
-        ["DEVICE_CPU=y", "DEVICE_AUTO=n"],
-        ["DEVICE_CUDA=n"],
-        ["DEVICE_INDEX=0"],
-    ]
-    answers = without_kconfiglib([[None, sets] for sets in entries])
-    for sets, answer in zip(entries, answers, strict=True):
-        study = kconfig.load(None, sets)
-        assert answer == [study.config, study.device, kconfig.minimal(study)]
-
-
-def test_refusals_are_the_same_without_kconfiglib():
-    entries = [[entry] for entry in SETS]
-    entries += [["ROUNDS=5", "ROUNDS=6"], ["DEVICE_CPU=y", "DEVICE_CUDA=y"], ["HEADS=8/3"]]
-    answers = without_kconfiglib([[None, sets] for sets in entries])
-    for sets, answer in zip(entries, answers, strict=True):
-        assert answer == ["BadInput", refusal(None, sets)]
-
-
-def test_a_file_needs_kconfiglib():
-    ((kind, message),) = without_kconfiglib([[str(kconfig.defconfig("quickstart")), []]])
-    assert kind == "CannotRunHere"
-    assert "pip install kconfiglib" in message
+def test_a_condition_that_does_not_hold_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(kconfig, "KCONFIG", written(tmp_path, TYPES))
+    assert "needs QUICK, which does not hold" in refusal(None, ["DEPTH=1", "QUICK=n"])

@@ -102,24 +102,25 @@ def test_a_layer_is_checked_and_timed(ran, subject):
 
 def test_a_core_that_cannot_run_here_is_a_row(ran):
     (record,) = of(ran, "gemma:cudnn").values()
-    assert (record.metric, record.status) == ("latency+backward+training", "unsupported")
+    assert (record.metric, record.status) == ("+".join(layers.PROBES), "unsupported")
     assert record.reason == "cuDNN needs an NVIDIA GPU"
 
 
 @pytest.mark.parametrize(
     ("subject", "verdict", "reason"),
     [
-        ("lazy:own", "error_over_budget_out", "times what the plain layer's rounding explains"),
-        ("leaks:own", "error_over_budget_out", "times what the plain layer's rounding explains"),
+        ("lazy:own", "error_over_budget_out", "times what rounding explains"),
+        ("leaks:own", "error_over_budget_out", "times what rounding explains"),
         ("detached:own", "error_over_budget_weights", "gradient of the weights before the heads"),
     ],
 )
 def test_a_wrong_layer_is_not_timed(ran, subject, verdict, reason):
     found = of(ran, subject)
     assert found[verdict].status == "failed" and reason in found[verdict].reason
-    refusal = found["latency+backward+training"]
-    assert refusal.status == "refused" and reason in refusal.reason
-    assert not set(TIMED) & set(found)
+    timed = ("latency", "backward", "training") if "out" in verdict else ("backward", "training")
+    for probe in timed:
+        assert found[probe].status == "refused" and reason in found[probe].reason
+        assert f"{probe}_ms" not in found
 
 
 def test_an_answer_made_beforehand_is_no_speed(ran):
@@ -151,7 +152,7 @@ def test_a_cell_changes_with_the_code_of_its_layers(monkeypatch):
     here = host.inspect()
     before = fingerprint("layers", cell, here)
     digest = sources._digest
-    for file in ("fast/attention.py", "gemma/attention.py", "correctness/layers.py"):
+    for file in ("fast/attention.py", "gemma/attention.py", "layers/expected.py"):
 
         def changed(path: Path, file: str = file) -> str:
             return "changed" if str(path).endswith(file) else digest(path)

@@ -78,7 +78,7 @@ def _failure(call: SequenceSubject) -> Failure | None:
         _, gradients = call.gradients()
         found |= zip(TENSORS[1:], gradients, strict=True)
     for tensor, array in found.items():
-        if judge.compare(tensor, array, call).holds or judge.wrong_form(tensor, array, call):
+        if judge.compare(tensor, array, call).holds or call.form_problem(tensor, array):
             continue
         return Failure(
             workload=call.workload,

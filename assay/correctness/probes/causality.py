@@ -8,7 +8,8 @@ from assay.correctness import judge
 from assay.correctness.cases import Plan
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.expected import Expected, expected
+from assay.subjects.contract import Expected
+from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import rounded
@@ -102,7 +103,7 @@ def _gradient_crosses(call: SequenceSubject, workload: Workload, row: int) -> Me
     grad_out[:, :, row + 1 :] = 0.0
     _, gradients = call.gradients(grad_out=call.placed(grad_out))
     for name, gradient in zip(("dk", "dv"), gradients[1:], strict=True):
-        if judge.wrong_form(name, gradient, call):
+        if call.form_problem(name, gradient):
             continue  # the gradients probe tells
         values = np.abs(call.numpy(gradient))
         leaked = values[:, :, hidden:]

@@ -31,7 +31,8 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     if not call.has_backward:
         return [judge.unsupported("gradients", "it says that it has no backward here")]
     found = judge.measurements(judge.backward(call)[1:])
-    if all(measurement.status == "ok" for measurement in found):
+    right = all(measurement.status == "ok" for measurement in found)
+    if right and isinstance(call, SequenceSubject):  # of a layer, all are asked for together
         size = scores(workload.spec)
         found += _each_alone(call) if size <= _ALONE_SCORES else []
         found += _expanded(call, workload) if size <= _EXPANDED_SCORES else []

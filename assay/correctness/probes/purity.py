@@ -11,6 +11,7 @@ from assay.correctness.cases import Plan
 from assay.correctness.second_process import right_when_fresh
 from assay.host import Host
 from assay.records.schema import Measurement
+from assay.subjects.contract import Comparison
 from assay.subjects.sequence import INPUTS, SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -54,7 +55,7 @@ def _said(complaint: str | None, cause: str = "") -> Measurement:
 
 def _blamed(
     call: SequenceSubject,
-    comparisons: list[judge.Comparison],
+    comparisons: list[Comparison],
     about: str,
     cause: str,
     spec: WorkloadSpec | None = None,

@@ -129,7 +129,7 @@ def pullback(
     call: Callable[..., jax.Array], inputs: Sequence[jax.Array], state: dict[str, Any]
 ) -> Callable[[jax.Array], tuple[jax.Array, ...]]:
     """Runs the forward pass; what comes back runs the backward pass. Both are compiled once."""
-    function, bound = _apart(call)
+    function, bound = apart(call)
     if not state:
         state["forward"] = jax.jit(lambda bound, *given: jax.vjp(partial(function, *bound), *given))
         state["backward"] = jax.jit(lambda pull_back, grad_out: pull_back(grad_out))
@@ -144,7 +144,7 @@ def trained(
     state: dict[str, Any],
 ) -> tuple[jax.Array, ...]:
     """The gradients, by a forward and a backward pass that are compiled together."""
-    function, bound = _apart(call)
+    function, bound = apart(call)
 
     def both(bound: tuple, given: tuple, grad_out: jax.Array) -> tuple[jax.Array, ...]:
         return jax.vjp(partial(function, *bound), *given)[1](grad_out)
@@ -154,7 +154,7 @@ def trained(
     return state["both"](bound, tuple(inputs), grad_out)
 
 
-def _apart(call: Callable[..., jax.Array]) -> tuple[Callable[..., jax.Array], tuple]:
+def apart(call: Callable[..., jax.Array]) -> tuple[Callable[..., jax.Array], tuple]:
     """A function and the arrays that it is bound to: what is closed over, XLA takes for constants
     of the program, however large."""
     bound = isinstance(call, jax.tree_util.Partial)

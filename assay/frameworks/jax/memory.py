@@ -5,10 +5,12 @@ outputs share with inputs. The plan's own field for a peak does not cover the CP
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 
+from assay.frameworks.jax.arrays import apart
 from assay.instruments.reading import Peak, Reading
 
 SOURCE = "jit(...).lower(...).compile().memory_analysis(): temp + output - alias"
@@ -18,20 +20,20 @@ SAVED_SOURCE = "jaxpr of jax.vjp: residuals that are not inputs, each once"
 def peak(call: Callable[..., Any], inputs: Sequence[jax.Array], grad_out: Any = None) -> Peak:
     """Of `call(*inputs)`; with `grad_out` of output and gradients in one program."""
 
-    def both(grad: jax.Array, *given: jax.Array) -> Any:
-        out, pull_back = jax.vjp(call, *given)
+    function, bound = apart(call)
+
+    def forward(bound: tuple, *given: jax.Array) -> Any:
+        return function(*bound, *given)
+
+    def both(bound: tuple, grad: jax.Array, *given: jax.Array) -> Any:
+        out, pull_back = jax.vjp(partial(function, *bound), *given)
         return out, pull_back(grad)
 
     if grad_out is None:
-        compiled = jax.jit(lambda *given: call(*given)).lower(*inputs).compile()
+        lowered = jax.jit(forward).lower(bound, *inputs)
     else:
-        compiled = jax.jit(both).lower(grad_out, *inputs).compile()
-    return peak_of(compiled)
-
-
-def peak_of(compiled: jax.stages.Compiled) -> Peak:
-    """Of a program, by XLA's plan for it."""
-    planned = compiled.memory_analysis()
+        lowered = jax.jit(both).lower(bound, grad_out, *inputs)
+    planned = lowered.compile().memory_analysis()
     if planned is None:
         return Peak(value=None, reason="this backend of XLA gives no memory_analysis()")
     value = planned.temp_size_in_bytes + planned.output_size_in_bytes - planned.alias_size_in_bytes

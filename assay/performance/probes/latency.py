@@ -1,14 +1,14 @@
-"""How long the forward pass of one call takes."""
+"""Time of the forward pass of one call."""
 
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import SequenceSubject
-from assay.workloads.workload import Workload
+from assay.subjects.contract import Subject
 
 PAIRED = True
 NEEDS = ("accuracy", "kernels")
 
 
-def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
+def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]:
     """One sample in milliseconds."""
-    return call.timer.measurements("latency_ms", call.timer.time(call, gives=("out",)))
+    elapsed_ms = subject.timer.time(subject, gives=("out",))
+    return subject.timer.measurements("latency_ms", elapsed_ms)

@@ -1,4 +1,4 @@
-"""Memory above the inputs: the peak of forward and of both passes by tensor, and what is saved."""
+"""Memory above the inputs: the peak of forward and of both passes by tensor, and saved bytes."""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,52 +6,50 @@ from typing import TypeVar
 
 from assay.host import Host
 from assay.instruments.reading import Peak, Reading
-from assay.performance.memory import isolated, model
+from assay.performance.memory import formula, isolated
 from assay.records.schema import Measurement
-from assay.subjects.sequence import SequenceSubject
-from assay.workloads.workload import Workload
+from assay.subjects.contract import Subject
+from assay.subjects.outcome import out_of_memory
 
 _NO_BACKWARD = "it has no backward pass here"
 Read = TypeVar("Read", bound=Reading)
 
 
-def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
+def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]:
     """Peaks with their parts, bytes saved for the backward, and what the allocator reserved."""
-    forward, training = _peaks(call)
-    saved = _saved(call)
-    found = []
+    forward, training = _peaks(subject)
+    saved = _saved(subject)
+    measurements = []
     for metric, peak, both in (
         ("forward_peak_bytes", forward, False),
         ("training_peak_bytes", training, True),
     ):
         if peak is None:
-            found.append(Reading(value=None, reason=_NO_BACKWARD).measurement(metric, "B"))
+            measurements.append(Reading(value=None, reason=_NO_BACKWARD).measurement(metric, "B"))
             continue
-        explained = model.parts(
-            call.implementation, workload.spec, training=both, device=call.device
-        )
-        peak = _plausible(peak, workload, training=both, saved=saved)
-        found += model.broken_down(metric, peak, explained)
-    found.append(saved.measurement("saved_bytes", "B"))
-    both = training is not None and training.reserved_bytes is not None
-    return found + _reserved(training if both else forward, "both passes" if both else "forward")
+        peak = _plausible(peak, subject, training=both, saved=saved)
+        measurements += formula.broken_down(metric, peak, formula.parts(subject, training=both))
+    measurements.append(saved.measurement("saved_bytes", "B"))
+    if training is not None and training.reserved_bytes is not None:
+        return measurements + _reserved(training, "both passes")
+    return measurements + _reserved(forward, "forward")
 
 
-def _peaks(call: SequenceSubject) -> tuple[Peak, Peak | None]:
+def _peaks(subject: Subject) -> tuple[Peak, Peak | None]:
     """By the framework's own account, or where it keeps none, that of a process of its own."""
-    peak = partial(call.framework.peak, call.apply, call.inputs, device=call.device)
+    peak = partial(subject.framework.peak, subject.apply, subject.inputs, device=subject.device)
     forward = peak()
     if forward is None:
-        return isolated.peaks(call)
-    if not call.has_backward:
+        return isolated.peaks(subject)
+    if not subject.has_backward:
         return forward, None
-    return forward, _unless_short(call, partial(peak, grad_out=call.grad_out), Peak)
+    return forward, _unless_short(subject, partial(peak, grad_out=subject.grad_out), Peak)
 
 
-def _plausible(peak: Peak, workload: Workload, *, training: bool, saved: Reading) -> Peak:
+def _plausible(peak: Peak, subject: Subject, *, training: bool, saved: Reading) -> Peak:
     """The peak, or null with the reason where it is less than what must have been there: the
     results that a call returns and, in training, what autograd saved."""
-    least, of_what = sum(model.results(workload.spec, training=training).values()), "its results"
+    least, of_what = sum(subject.result_bytes(training=training).values()), "its results"
     if training and saved.value is not None and saved.value > least:
         least, of_what = int(saved.value), "what is saved for the backward"
     if peak.value is None or peak.value >= least:
@@ -60,28 +58,28 @@ def _plausible(peak: Peak, workload: Workload, *, training: bool, saved: Reading
     return Peak(value=None, reason=f"{reason}: the instrument misses memory ({peak.source})")
 
 
-def _saved(call: SequenceSubject) -> Reading:
-    if not call.has_backward:
+def _saved(subject: Subject) -> Reading:
+    if not subject.has_backward:
         return Reading(value=None, reason=_NO_BACKWARD)
-    saved = partial(call.framework.saved_bytes, call.apply, call.inputs, call.options)
-    return _unless_short(call, saved, Reading)
+    arguments = (subject.apply, subject.inputs, subject.options)
+    return _unless_short(subject, partial(subject.framework.saved_bytes, *arguments), Reading)
 
 
-def _unless_short(call: SequenceSubject, read: Callable[[], Read], kind: type[Read]) -> Read:
+def _unless_short(subject: Subject, read: Callable[[], Read], kind: type[Read]) -> Read:
     """What `read` gives; where memory runs out in it, what was read before is still good."""
     try:
         return read()
     except Exception as error:
-        if not (isinstance(error, MemoryError) or call.framework.out_of_memory(error)):
+        if not out_of_memory(error):
             raise
         reason = f"{type(error).__name__}: {error}"
     # Here the error is gone, and with it the tensors that its frames held.
-    call.framework.empty_cache(call.device)
+    subject.framework.empty_cache(subject.device)
     return kind(value=None, reason=reason, status="oom")
 
 
 def _reserved(peak: Peak, passes: str) -> list[Measurement]:
-    """Only where a device has an allocator that says so."""
+    """What the allocator took from the device, where a device has one that says so."""
     if peak.reserved_bytes is None:
         return []
     about = f"of {passes}, caches emptied before; the inputs of the whole cell included"

@@ -1,20 +1,20 @@
-"""How long the forward and the backward pass take together."""
+"""Time of the forward and the backward pass together."""
+
+from functools import partial
 
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import SequenceSubject, require_backward
-from assay.workloads.workload import Workload
+from assay.subjects.contract import Subject
+from assay.subjects.outcome import require_backward
 
 PAIRED = True
 NEEDS = ("accuracy", "gradients", "kernels")
 
 
-def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
+def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]:
     """One sample in milliseconds."""
-    require_backward(call)
-
-    def both() -> tuple[object, ...]:
-        return call.framework.trained(call.apply, call.inputs, call.grad_out, call.state)
-
-    elapsed_ms = call.timer.time(both, gives=("dq", "dk", "dv"))
-    return call.timer.measurements("training_ms", elapsed_ms)
+    require_backward(subject)
+    arguments = (subject.apply, subject.inputs, subject.grad_out, subject.state)
+    both = partial(subject.framework.trained, *arguments)
+    elapsed_ms = subject.timer.time(both, gives=subject.gradient_names)
+    return subject.timer.measurements("training_ms", elapsed_ms)

@@ -5,9 +5,8 @@ from itertools import product
 
 from assay.performance import limits
 from assay.records.schema import Measurement
-from assay.studies import grid
+from assay.studies import workload_cells
 from assay.studies.cell import Cell
-from assay.studies.probing import run_alone
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
 
@@ -17,7 +16,7 @@ AFTER = ("suite", "check", "bench")
 def cells(study: Study) -> list[Cell]:
     """One for each implementation that is searched and each kind of workload, by its shortest."""
     shortest = {}
-    for spec in sorted(grid.workloads(study), key=lambda spec: spec.key_length):
+    for spec in sorted(workload_cells.workloads(study), key=lambda spec: spec.key_length):
         if spec.query_length == spec.key_length:
             kind = (spec.batch, spec.heads, spec.kv_heads, spec.head_dim, spec.dtype, spec.causal)
             shortest.setdefault(kind, spec)
@@ -36,4 +35,4 @@ def cells(study: Study) -> list[Cell]:
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
     """The search in a process of its own."""
-    yield from run_alone(cell, "limits", lambda call, host: limits.measure(call))
+    yield from workload_cells.run_alone(cell, "limits", lambda call, host: limits.measure(call))

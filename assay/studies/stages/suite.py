@@ -1,43 +1,102 @@
 """Is it right anywhere? Every probe of correctness on cases of its own, for each implementation."""
 
+import os
+import sys
+import traceback
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from assay import host, plugins
+from assay.attention import contract
+from assay.correctness import second_process, suite
 from assay.correctness.cases import QUICK_CASES
-from assay.correctness.suite import takes_part
+from assay.errors import BadInput
 from assay.records.schema import Measurement
-from assay.studies.cell import Cell
-from assay.studies.grid import probes_of
-from assay.studies.probing import run_suite
+from assay.studies.cell import Cell, options_of, settings_of
 from assay.studies.study import Study
+from assay.studies.workload_cells import probes_of
 from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
+_IN_SECOND_PROCESS = "determinism"  # the probe whose cases are run in another process too
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteSettings:
+    """The random cases of each implementation, and the time that its probes share."""
+
+    seed: int
+    dtypes: tuple[str, ...]
+    cases: int
+    budget_s: float
+    quick: bool
 
 
 def cells(study: Study) -> list[Cell]:
     """One cell for each implementation."""
-    probes = probes_of(study, "check")
+    probes = probes_of(study, "check").items()
+    names = tuple(name for name, probe in probes if suite.takes_part(probe))
     quick = study.suite_quick
-    names = tuple(name for name, probe in probes.items() if takes_part(probe))
+    settings = SuiteSettings(
+        seed=study.seed,
+        dtypes=study.dtypes,
+        cases=min(study.suite_cases, QUICK_CASES) if quick else study.suite_cases,
+        budget_s=study.suite_budget_s,
+        quick=quick,
+    )
     return [
         Cell(
             name=f"suite/{subject}",
             subjects=(subject,),
             probes=names,
             device=study.device,
-            options={
-                "seed": study.seed,
-                "dtypes": list(study.dtypes),
-                "cases": min(study.suite_cases, QUICK_CASES) if quick else study.suite_cases,
-                "budget_s": study.suite_budget_s,
-                "quick": quick,
-            },
+            options=options_of(settings),
         )
         for subject in (study.implementations if names else ())
     ]
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
-    """A verdict for each probe."""
-    yield from run_suite(cell)
+    """A verdict for each probe on the cell's one subject."""
+    (subject,) = cell.subjects
+    folders, settings = cell.plugin_folders, settings_of(cell, SuiteSettings)
+    _make_xla_repeatable()
+    yield Begin(subject)
+    try:
+        implementation = contract.load(subject, folders)
+        probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
+    except BadInput as error:
+        traceback.print_exception(error, file=sys.stderr)
+        yield Measurement(
+            subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
+        )
+        return
+    plan = suite.plan_for(
+        implementation,
+        seed=settings.seed,
+        count=settings.cases,
+        quick=settings.quick,
+        device=cell.device,
+        dtypes=settings.dtypes,
+    )
+    elsewhere = None
+    if _IN_SECOND_PROCESS in probes:
+        cases = probes[_IN_SECOND_PROCESS].cases(plan)
+        elsewhere = second_process.start(subject, cases, device=cell.device, folders=folders)
+    bench = suite.Bench(
+        implementation=implementation,
+        host=host.inspect(),
+        device=cell.device,
+        elsewhere=elsewhere,
+        fresh=lambda: contract.load(subject, folders),
+    )
+    yield from suite.run(bench, probes, plan, budget_s=settings.budget_s)
+
+
+def _make_xla_repeatable() -> None:
+    """XLA tunes its matrix products anew in each process, and the winner decides the order of
+    summation. Where bits are compared it must not; where speed is measured it may."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if "xla_gpu_deterministic_ops" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_gpu_deterministic_ops=true".strip()

@@ -13,11 +13,13 @@ import gemma_reference
 from assay import host, plugins
 from assay.errors import BadInput
 from assay.models import layer
-from assay.performance import layer_loop
-from assay.performance.loop import Request
+from assay.performance import cell
+from assay.performance.cell import CellRequest
+from assay.performance.rounds import RoundSettings
 from assay.records.schema import Measurement
-from assay.subjects import layer_inputs, layer_reference, layer_work
-from assay.subjects.layer import bind, load, place
+from assay.studies.stages import layers
+from assay.subjects.layers import bind, reference
+from assay.subjects.layers.inputs import make, work_of
 from assay.subjects.outcome import Unsupported
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import rounded
@@ -32,12 +34,12 @@ EVERYWHERE = np.arange(LENGTH)
 
 def all_rows(inputs):
     batch = range(inputs.spec.batch)
-    found = [layer_reference.rows(inputs, batch=b, places=EVERYWHERE) for b in batch]
+    found = [reference.rows(inputs, batch=b, places=EVERYWHERE) for b in batch]
     return np.stack([one.out for one in found]), np.stack([one.grad_x for one in found])
 
 
 def test_the_reference_gives_the_output_of_another_one():
-    inputs = layer_inputs.make(SPEC)
+    inputs = make(SPEC)
     w = inputs.weights
     named = {
         "q_einsum": {"w": w["q"]},
@@ -51,7 +53,7 @@ def test_the_reference_gives_the_output_of_another_one():
 
 
 def test_the_references_gradient_is_the_slope_of_its_output():
-    inputs = layer_inputs.make(SPEC)
+    inputs = make(SPEC)
     direction = np.random.default_rng(1).standard_normal(inputs.x.shape)
     wide = replace(inputs, x=inputs.x.astype(np.float64))
     step = 1e-4
@@ -62,36 +64,32 @@ def test_the_references_gradient_is_the_slope_of_its_output():
 
 
 def test_some_rows_in_blocks_are_those_of_the_whole(monkeypatch):
-    inputs = layer_inputs.make(SPEC)
+    inputs = make(SPEC)
     out, grad_x = all_rows(inputs)
-    monkeypatch.setattr(layer_reference, "_BLOCK_SCORES", 5 * SPEC.heads * LENGTH)
+    monkeypatch.setattr(reference, "_BLOCK_SCORES", 5 * SPEC.heads * LENGTH)
     places = np.array([0, 7, LENGTH - 1])
-    some = layer_reference.rows(inputs, batch=1, places=places)
+    some = reference.rows(inputs, batch=1, places=places)
     np.testing.assert_allclose(some.out, out[1, places], atol=1e-12)
     np.testing.assert_allclose(some.grad_x, grad_x[1, places], atol=1e-12)
-    alone = layer_reference.outputs(inputs, batch=1, places=places)
+    alone = reference.outputs(inputs, batch=1, places=places)
     np.testing.assert_allclose(alone, out[1, places], atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["gemma:xla", "gemma_fast:xla"])
 def test_a_layer_is_the_reference(name):
     """So the two agree with each other as well, with weights that both are given."""
-    inputs = layer_inputs.make(SPEC)
-    found = load(name, inputs, host=host.inspect(), device="cpu", folders=())
-    call = bind(found, inputs, place(inputs, "cpu"), "cpu")
-    out, gradients = call.training_program()()
+    inputs = make(SPEC)
+    out, gradients = bind(name, inputs, host=host.inspect(), device="cpu").gradients()
     for array, wanted in zip((out, gradients[0]), all_rows(inputs), strict=True):
         np.testing.assert_allclose(np.asarray(array), wanted, atol=2e-5)
 
 
 def test_inputs_are_drawn_from_the_seed_and_fit_the_dtype():
     half = replace(SPEC, dtype="bfloat16")
-    one, same, other = (
-        layer_inputs.make(s).identity for s in (half, replace(half), replace(half, seed=1))
-    )
+    one, same, other = (make(s).identity for s in (half, replace(half), replace(half, seed=1)))
     assert one == same and one.content != other.content
     assert one.name == half.name
-    inputs = layer_inputs.make(half)
+    inputs = make(half)
     for array in (inputs.x, inputs.grad_out, *inputs.weights.values()):
         assert np.array_equal(array, rounded(array, "bfloat16"))
     assert inputs.x.shape == (2, LENGTH, 128)
@@ -100,7 +98,7 @@ def test_inputs_are_drawn_from_the_seed_and_fit_the_dtype():
 def test_work_counts_projections_and_attention():
     """One token that sees itself: 4 D H (N + K) and 4 H N operations."""
     spec = replace(SPEC, batch=1, query_length=1, key_length=1, dtype="bfloat16")
-    found = layer_work.of(spec)
+    found = work_of(spec)
     projections, attention = 4 * 128 * 16 * 9, 4 * 16 * 8
     assert found.forward_flops == projections + attention
     assert found.backward_flops == 2 * projections + attention * 5 // 2
@@ -130,7 +128,7 @@ REFUSED = {
 def test_a_layer_refuses_in_words(reason):
     name, spec = REFUSED[reason]
     with pytest.raises(Unsupported, match=reason):
-        load(name, layer_inputs.make(spec), host=host.inspect(), device="cpu", folders=())
+        bind(name, make(spec), host=host.inspect(), device="cpu")
 
 
 @pytest.mark.parametrize("name", ["gemma", "gemma:nosuch", "nosuch:xla"])
@@ -142,11 +140,11 @@ def test_a_name_is_layer_and_core(name):
 @pytest.mark.skipif(not host.inspect().accelerators, reason="needs a GPU")
 def test_every_layer_is_right_on_a_gpu():
     spec = replace(SPEC, query_length=256, key_length=256, head_dim=256, dtype="bfloat16")
-    request = Request(
-        probes=layer_loop.PROBES, workload=spec, subjects=layer.names(), device="cuda:0",
-        warmup=2, rounds=3,
+    request = CellRequest(
+        probes=layers.PROBES, workload=spec, subjects=layer.names(), device="cuda:0",
+        settings=RoundSettings(warmup=2, rounds=3), kind=layer.KIND,
     )  # fmt: skip
-    found = [m for m in layer_loop.run(request, host.inspect()) if isinstance(m, Measurement)]
+    found = [m for m in cell.run(request, host.inspect()) if isinstance(m, Measurement)]
     assert {(m.subject, m.metric): m.reason for m in found if m.status != "ok"} == {}
     timed = {m.subject for m in found if m.metric == "training_ms"}
     assert timed == set(layer.names())

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from assay.performance.gates import Gates
+from assay.performance.admission import Admission
 from assay.performance.limits import longest
 from assay.records.schema import Measurement
 from assay.subjects.outcome import Unsupported
@@ -27,7 +27,7 @@ def verdict(status: str) -> Measurement:
 
 
 def test_what_others_need_comes_first_and_what_is_timed_before_the_rest():
-    order = Gates(PROBES).in_order()
+    order = Admission(PROBES).in_order()
     assert set(order[:2]) == {"accuracy", "gradients"} and order[-1] == "memory"
 
 
@@ -36,10 +36,10 @@ def test_what_others_need_comes_first_and_what_is_timed_before_the_rest():
     [("failed", "refused"), ("timeout", "refused"), ("oom", "oom"), ("unsupported", "unsupported")],
 )
 def test_what_did_not_pass_is_not_timed(status, expected):
-    gates = Gates(PROBES)
-    gates.saw("accuracy", verdict("ok"))
-    gates.saw("gradients", verdict("ok"))
-    gates.saw("gradients", verdict(status))
+    gates = Admission(PROBES)
+    gates.admit("accuracy", verdict("ok"))
+    gates.admit("gradients", verdict("ok"))
+    gates.admit("gradients", verdict(status))
     assert not gates.refusals("latency", ["mine"])
     refusal = gates.refusals("backward", ["mine", "other"])
     assert list(refusal) == ["mine"] and refusal["mine"].status == expected

@@ -8,7 +8,7 @@ matters.
 import ml_dtypes
 import numpy as np
 
-from assay.subjects.layer_reference import turned
+from assay.subjects.layers.reference import turned
 
 HIDDEN = -2.3819763e38
 

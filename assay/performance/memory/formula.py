@@ -4,41 +4,31 @@ The parts and `unexplained` always add up to what was measured. `unexplained` is
 formula says more than there was.
 """
 
-from assay.attention.contract import Implementation
 from assay.errors import BadInput
 from assay.instruments.reading import Peak
 from assay.records.schema import Measurement
-from assay.workloads.spec import WorkloadSpec
-from assay.workloads.work import key_bytes, query_bytes
+from assay.subjects.contract import Subject
 
 REST = "unexplained"
 
 
-def parts(
-    implementation: Implementation, spec: WorkloadSpec, *, training: bool, device: str
-) -> dict[str, int]:
-    """Bytes above the inputs at the peak, by tensor; results alone where it has no formula."""
-    if implementation.memory is None:
-        return results(spec, training=training)
-    found = implementation.memory(spec, training=training, device=device.partition(":")[0])
-    sound = isinstance(found, dict) and all(
+def parts(subject: Subject, *, training: bool) -> dict[str, int]:
+    """Bytes above the inputs at the peak, by tensor; results alone where there is no formula."""
+    memory = getattr(subject.implementation, "memory", None)
+    if memory is None:
+        return subject.result_bytes(training=training)
+    device = subject.device.partition(":")[0]
+    sizes = memory(subject.workload.spec, training=training, device=device)
+    sound = isinstance(sizes, dict) and all(
         isinstance(name, str) and isinstance(size, int) and size >= 0
-        for name, size in found.items()
+        for name, size in sizes.items()
     )
-    if not sound or REST in found:
+    if not sound or REST in sizes:
         raise BadInput(
-            f"memory() of {implementation.name} gave {found!r}; wanted bytes by tensor name, "
+            f"memory() of {subject.name} gave {sizes!r}; wanted bytes by tensor name, "
             f"whole and not negative, none of them called {REST}"
         )
-    return found
-
-
-def results(spec: WorkloadSpec, *, training: bool) -> dict[str, int]:
-    """What every implementation must at least give back."""
-    found = {"out": query_bytes(spec)}
-    if training:
-        found |= {"dq": query_bytes(spec), "dk": key_bytes(spec), "dv": key_bytes(spec)}
-    return found
+    return sizes
 
 
 def broken_down(metric: str, peak: Peak, explained: dict[str, int]) -> list[Measurement]:
@@ -48,9 +38,9 @@ def broken_down(metric: str, peak: Peak, explained: dict[str, int]) -> list[Meas
         rest, reason = peak.value - sum(explained.values()), None
         source = f"{metric} as measured, minus its parts"
         source += "; negative: the formula says more than there was" if rest < 0 else ""
-    found = [peak.measurement(metric, "B")]
-    found += [_part(metric, name, size, source="formula") for name, size in explained.items()]
-    return [*found, _part(metric, REST, rest, source=source, reason=reason)]
+    named = [_part(metric, name, size, source="formula") for name, size in explained.items()]
+    unexplained = _part(metric, REST, rest, source=source, reason=reason)
+    return [peak.measurement(metric, "B"), *named, unexplained]
 
 
 def _part(

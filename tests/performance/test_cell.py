@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("torch")
 
 from assay import host
-from assay.performance.loop import Request, run
+from assay.performance.cell import CellRequest, run
+from assay.performance.rounds import RoundSettings
 from assay.records.schema import Measurement
 from assay.subjects.outcome import Begin
 from assay.workloads.spec import WorkloadSpec
@@ -20,9 +21,9 @@ HEAD = '"""A test."""\nimport torch\nfrom assay.attention.sequence import eager\
 
 
 def measured(folder: Path, *subjects: str, probe: str = "accuracy+gradients", **options):
-    request = Request(
+    request = CellRequest(
         probes=tuple(probe.split("+")), workload=options.pop("workload", SPEC), subjects=subjects,
-        device="cpu", warmup=2, rounds=5, folders=[folder], **options,
+        device="cpu", settings=RoundSettings(warmup=2, rounds=5), folders=[folder], **options,
     )  # fmt: skip
     return list(run(request, host.inspect()))
 

@@ -1,4 +1,4 @@
-"""What a layer is given, drawn from a workload's seed: hidden states, weights, a gradient.
+"""Inputs of a layer, drawn from a workload's seed, and the work that they ask for.
 
 B batch, S length, D width, N query heads, K kv heads, H head dimension; D is N H, as in Gemma 2B.
 Numbers are such that q, k and v are about standard normal (LeCun's initialisation). All have the
@@ -12,9 +12,24 @@ from functools import cached_property, partial
 import numpy as np
 
 from assay.records.schema import WorkloadIdentity
+from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import content_bytes, map_blocks, rounded, standard_normal
+from assay.workloads.work import ELEMENT_BYTES, Work
 from assay.workloads.workload import identity
+
+# A projection costs 2 operations for each token and weight in the forward pass, and twice that in
+# the backward pass, for the gradients of its input and of its weight. Masks, rotary positions and
+# softmax are not counted.
+WORK_FORMULAS = {
+    "forward_flops": "formula: 4 D H (N + K) per token for projections, 4 H per visible pair and "
+    "query head for attention",
+    "backward_flops": "formula: 2 times the forward's for projections, 2.5 times for attention",
+    "forward_bytes": "formula: x and weights read once, out written once",
+    "backward_bytes": "formula: x, weights and the gradient of out read once, the gradients of x "
+    "and of the weights written once",
+    "kv_cache_bytes": "formula: k and v of this workload",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,12 +51,12 @@ class LayerInputs:
 
 
 def width(spec: WorkloadSpec) -> int:
-    """Of the hidden states around a workload's attention."""
+    """Width of the hidden states around a workload's attention."""
     return spec.heads * spec.head_dim
 
 
 def make(spec: WorkloadSpec) -> LayerInputs:
-    """The same bits on every machine."""
+    """Draw the inputs; the same bits on every machine."""
     generator = np.random.Generator(np.random.Philox((spec.seed, 1)))
     wide, dim = width(spec), spec.head_dim
     shapes = {
@@ -62,4 +77,22 @@ def make(spec: WorkloadSpec) -> LayerInputs:
         # A sum runs over D into q, k and v, and over N H, which is D too, out of the heads.
         weights={name: drawn(shape, wide**-0.5) for name, shape in shapes.items()},
         grad_out=drawn(states),
+    )
+
+
+def work_of(spec: WorkloadSpec) -> Work:
+    """Work of one forward and one backward pass, with the causal mask."""
+    length = spec.query_length
+    pairs = spec.batch * int(work.keys_per_query(length, spec.key_length, causal=True).sum())
+    attention = work.of_pairs(spec, pairs)
+    weights = 2 * width(spec) * spec.head_dim * (spec.heads + spec.kv_heads)
+    projections = 2 * spec.batch * length * weights
+    element = ELEMENT_BYTES[spec.dtype]
+    states = element * spec.batch * length * width(spec)
+    return Work(
+        forward_flops=projections + attention.forward_flops,
+        backward_flops=2 * projections + attention.backward_flops,
+        forward_bytes=2 * states + element * weights,
+        backward_bytes=3 * states + 2 * element * weights,
+        kv_cache_bytes=attention.kv_cache_bytes,
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.attention import reference
 from assay.attention.reference import Result
-from assay.subjects.layer_inputs import LayerInputs
+from assay.subjects.layers.inputs import LayerInputs
 
 BASE = 10_000.0
 _BLOCK_SCORES = 1 << 23

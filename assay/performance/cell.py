@@ -1,0 +1,211 @@
+"""Everything that is measured of one workload, in one process: probes over subjects.
+
+A paired probe is called in interleaved rounds (assay/performance/rounds.py), any other once for
+each subject. A subject that fails is its own outcome, and the others go on.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from assay import plugins, subjects
+from assay.attention import contract
+from assay.errors import BadInput
+from assay.host import Host, inspect
+from assay.performance import rounds
+from assay.performance.admission import Admission
+from assay.performance.rounds import RoundSettings
+from assay.records.schema import Measurement
+from assay.subjects.contract import Subject
+from assay.subjects.outcome import Begin, InputsChanged, outcome_of
+from assay.workloads.spec import WorkloadSpec
+
+SEQUENCE = "sequence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellRequest:
+    """What to measure. `kind` is that of the subjects: the folder their implementations lie in."""
+
+    probes: tuple[str, ...]
+    workload: WorkloadSpec
+    subjects: tuple[str, ...]
+    device: str
+    settings: RoundSettings
+    kind: str = SEQUENCE
+    folders: Sequence[Path] = ()
+
+
+def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
+    """Measurements of each subject as they are complete: first what others need to hold, then what
+    is timed, then the rest."""
+    try:
+        probes = {
+            name: plugins.load(plugins.find("probes", name, request.folders))
+            for name in request.probes
+        }
+        inputs = subjects.kind_named(request.kind).make(request.workload)
+    except BadInput as error:
+        yield from (_outcome(name, request, error, "load") for name in request.subjects)
+        return
+    bound: dict[str, Subject] = {}
+    placed: dict = {}
+    for name in request.subjects:
+        yield Begin(name)
+        try:
+            subject, prepared = _prepared(name, inputs, request, host, placed)
+            yield _of(subject, prepared)
+            if any(getattr(probe, "PAIRED", False) for probe in probes.values()):
+                yield _of(subject, _first_call(subject))
+            bound[name] = subject
+        except BadInput as error:
+            yield _outcome(name, request, error, "load")
+        except Exception as error:
+            yield _outcome(name, request, error)
+    admission = Admission(probes)
+    for name in admission.in_order():
+        probe, allowed = probes[name], _of_frameworks(probes[name], bound)
+        for refused, refusal in admission.refusals(name, allowed).items():
+            yield _of(allowed.pop(refused), refusal)
+        measure = _paired if getattr(probe, "PAIRED", False) else _one_by_one
+        start = time.monotonic()
+        for item in measure(name, probe, allowed, request, host):
+            yield admission.admit(name, item) if isinstance(item, Measurement) else item
+        print(f"{name}: {time.monotonic() - start:.1f} s for {len(allowed)} subjects")
+
+
+def run_alone(
+    request: CellRequest, metric: str, measure: Callable[[Subject, Host], Iterable[Measurement]]
+) -> Iterator[Begin | Measurement]:
+    """What `measure` gives for the one subject of a request; a failure under `metric`."""
+    (name,) = request.subjects
+    yield Begin(name)
+    host, kind = inspect(), subjects.kind_named(request.kind)
+    try:
+        inputs = kind.make(request.workload)
+        subject = kind.bind(name, inputs, host=host, device=request.device, folders=request.folders)
+        for measurement in measure(subject, host):
+            yield _of(subject, measurement)
+    except Exception as error:
+        yield outcome_of(error, subject=name, metric=metric, workload=request.workload)
+
+
+def _of_frameworks(probe: ModuleType, bound: dict[str, Subject]) -> dict[str, Subject]:
+    """The subjects that a probe is for."""
+    wanted = getattr(probe, "FRAMEWORKS", ())
+    return {
+        name: subject
+        for name, subject in bound.items()
+        if not wanted or subject.implementation.framework in wanted
+    }
+
+
+def _prepared(
+    name: str, inputs: object, request: CellRequest, host: Host, placed: dict
+) -> tuple[Subject, Measurement]:
+    """A subject, and how long it took to load, place and compile it."""
+    start = time.perf_counter()
+    subject = subjects.kind_named(request.kind).bind(
+        name, inputs, host=host, device=request.device, folders=request.folders, placed=placed
+    )
+    subject.synchronize()
+    elapsed_ms = (time.perf_counter() - start) * 1e3
+    source = "host clock: import, prepare and, where no other had done it, placing the inputs"
+    return subject, Measurement(metric="prepare_ms", value=elapsed_ms, unit="ms", source=source)
+
+
+def _first_call(subject: Subject) -> Measurement:
+    """Time the first forward call: it may compile."""
+    before, start = rounds.checksums(subject), time.perf_counter()
+    out = subject()
+    subject.synchronize()
+    elapsed_ms = (time.perf_counter() - start) * 1e3
+    del out
+    rounds.refuse_changes(subject, before)
+    source = "host clock around the first forward call, device synchronised after"
+    return Measurement(metric="first_call_ms", value=elapsed_ms, unit="ms", source=source)
+
+
+def _one_by_one(
+    probe_name: str,
+    probe: ModuleType,
+    bound: dict[str, Subject],
+    request: CellRequest,
+    host: Host,
+) -> Iterator[Begin | Measurement]:
+    measure = rounds.applied(probe, host)
+    for name, subject in bound.items():
+        yield Begin(name)
+        start, before = time.monotonic(), rounds.checksums(subject)
+        try:
+            for measurement in measure(subject):
+                yield _of(subject, measurement)
+            rounds.refuse_changes(subject, before)
+        except Exception as error:
+            if rounds.checksums(subject) != before:
+                subject.restore()  # others are given the same
+            yield _outcome(name, request, error, probe_name)
+        print(f"  {probe_name} of {name}: {time.monotonic() - start:.1f} s")
+
+
+def _paired(
+    probe_name: str,
+    probe: ModuleType,
+    bound: dict[str, Subject],
+    request: CellRequest,
+    host: Host,
+) -> Iterator[Begin | Measurement]:
+    """Interleaved rounds, and after them a look at the inputs that all were given."""
+    before = {name: rounds.checksums(subject) for name, subject in bound.items()}
+    measurements: list[Measurement] = []
+    for item in rounds.interleaved(probe, bound, host, request.settings):
+        if isinstance(item, Begin):
+            yield item
+        elif isinstance(item, rounds.Failed):
+            yield _outcome(item.subject, request, item.error, probe_name)
+        else:
+            measurements.append(item)
+    changed = [name for name in before if rounds.checksums(bound[name]) != before[name]]
+    for name in changed:
+        bound[name].restore()
+        error = InputsChanged("its inputs were changed while it was timed")
+        yield _outcome(name, request, error, probe_name)
+    for measurement in measurements:
+        if measurement.subject not in changed:
+            owner = bound.get(measurement.subject) or next(iter(bound.values()))
+            yield _of(owner, measurement, name=measurement.subject)
+
+
+def _of(subject: Subject, measurement: Measurement, name: str = "") -> Measurement:
+    """The measurement with its subject, workload and, above kernels, its level."""
+    level = measurement.level if subject.level == "kernel" else subject.level
+    return msgspec.structs.replace(
+        measurement, subject=name or subject.name, workload=subject.identity, level=level
+    )
+
+
+def _outcome(
+    name: str, request: CellRequest, error: Exception, metric: str | None = None
+) -> Measurement:
+    """A failure under the name of its probe, of all of them, or `load`."""
+    metric = metric or "+".join(request.probes)
+    outcome = outcome_of(error, subject=name, metric=metric, workload=request.workload)
+    certain = outcome.status == "oom" and _cannot_fit(name, request)
+    return msgspec.structs.replace(outcome, alone=certain or len(request.subjects) == 1)
+
+
+def _cannot_fit(name: str, request: CellRequest) -> bool:
+    """Tell whether by its own formula an implementation needs more than its device has."""
+    if request.kind != SEQUENCE:
+        return False
+    implementation = contract.load(name, request.folders)
+    device = next((d for d in inspect().devices if d.label == request.device), None)
+    if implementation.memory is None or device is None or not device.memory_bytes:
+        return False
+    kind = "cpu" if device.kind == "cpu" else "cuda"
+    parts = implementation.memory(request.workload, training=False, device=kind)
+    return sum(parts.values()) > device.memory_bytes

@@ -1,0 +1,172 @@
+"""Cells that measure implementations on workloads: which there are, how one is run, who is refused.
+
+Nothing is timed that was not shown to be right: `unproven` says who is refused, by the records of
+earlier stages.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from assay import host, plugins
+from assay.captures.inputs import PREFIX, captured_specs, store_path
+from assay.errors import BadInput
+from assay.host import Host
+from assay.performance import cell as measuring
+from assay.performance.cell import CellRequest
+from assay.performance.rounds import RoundSettings
+from assay.records.schema import Measurement, Record
+from assay.records.verdicts import cases_run, is_verdict, is_wrong
+from assay.studies.cell import Cell, implementations, options_of, settings_of
+from assay.studies.study import Study
+from assay.subjects.contract import Subject
+from assay.subjects.outcome import Begin
+from assay.workloads.spec import MASKS, WorkloadSpec, parse
+
+
+def workloads(study: Study) -> list[WorkloadSpec]:
+    """The workloads that WORKLOADS names, or else every combination of the grid's lists."""
+    shapes = [
+        (heads, kv_heads, head_dim)
+        for heads, kv_heads, own in study.heads
+        for head_dim in ((own,) if own else study.head_dims)
+    ]
+    grid = [
+        WorkloadSpec(
+            batch=batch,
+            heads=heads,
+            kv_heads=kv_heads,
+            query_length=query_length,
+            key_length=key_length,
+            head_dim=head_dim,
+            dtype=dtype,
+            causal=mask == MASKS[0],
+            seed=study.seed,
+        )
+        for dtype, mask, batch, (heads, kv_heads, head_dim), (query_length, key_length) in product(
+            study.dtypes, study.masks, study.batches, shapes, study.lengths
+        )
+    ]
+    if not study.workloads:
+        return grid
+    named = [spec for entry in study.workloads for spec in _named(entry, study, grid[0])]
+    if len(set(named)) < len(named):
+        raise BadInput(f"WORKLOADS={','.join(study.workloads)} names one workload twice")
+    return named
+
+
+def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpec]:
+    """The workloads that an entry of WORKLOADS stands for."""
+    if not entry.startswith(PREFIX):
+        return [parse(entry, defaults=defaults)]
+    store = store_path(entry)
+    if study.capture_model and store == Path(study.capture_to) and not store.exists():
+        return []  # the stage capture makes them, and what follows it is planned anew then
+    return captured_specs(entry, seed=study.seed)
+
+
+CHECK = "accuracy"  # the probe that says whether an implementation is right on a workload
+_UNTIMED = RoundSettings(rounds=0, warmup=0)
+
+
+def cells(study: Study, stage: str) -> list[Cell]:
+    """A cell for each workload, with all implementations side by side and a stage's probes."""
+    names = _probe_names(study, stage)
+    timed = any(literals(study, name)["PAIRED"] for name in names)
+    of_captured = {name for name in names if literals(study, name)["CAPTURED"]}
+    return [
+        Cell(
+            name=workload.name,
+            subjects=study.implementations,
+            probes=tuple(n for n in names if workload.captured or n not in of_captured),
+            workload=workload,
+            device=study.device,
+            options=options_of(study.round_settings) if timed else {},
+            plugin_folders=study.plugin_folders,
+        )
+        for workload in (workloads(study) if names else ())
+    ]
+
+
+def run(cell: Cell) -> Iterator[Begin | Measurement]:
+    """Measure the cell's subjects with its probes on its workload."""
+    yield from measuring.run(request(cell), host.inspect())
+
+
+def run_alone(
+    cell: Cell, metric: str, measure: Callable[[Subject, Host], Iterable[Measurement]]
+) -> Iterator[Begin | Measurement]:
+    """What `measure` gives for the cell's one subject on its workload; a failure under `metric`."""
+    yield from measuring.run_alone(request(cell, settings=_UNTIMED), metric, measure)
+
+
+def request(cell: Cell, settings: RoundSettings | None = None) -> CellRequest:
+    """The cell in the words of the performance room."""
+    assert cell.probes and cell.workload
+    timed = settings_of(cell, RoundSettings) if cell.options and not settings else _UNTIMED
+    return CellRequest(
+        probes=cell.probes,
+        workload=cell.workload,
+        subjects=cell.subjects,
+        device=cell.device,
+        settings=settings or timed,
+        kind=cell.kind,
+        folders=cell.plugin_folders,
+    )
+
+
+def unproven(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
+    """The subjects of a cell that are not timed, and why."""
+    return {
+        subject: reason
+        for subject in implementations(cell)
+        if (reason := _why_unproven(cell, subject, earlier))
+    }
+
+
+def _why_unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None:
+    assert cell.workload
+    mine = [record for record in earlier if record.subject == subject]
+    broken = next((record for record in mine if record.stage == "suite" and is_wrong(record)), None)
+    if broken:
+        fails = "its" if cases_run(broken) else "it fails"
+        return f"not timed: {fails} {broken.metric}: {broken.reason}"
+    if CHECK in cell.probes:
+        return None  # it is checked in the cell itself, before it is timed
+    here = [r for r in mine if r.workload and r.workload.name == cell.workload.name]
+    verdicts = [record for record in here if is_verdict(record)]
+    wrong = next((record for record in verdicts if record.status != "ok"), None)
+    if wrong:
+        return f"not timed: its check is {wrong.status}: {wrong.reason}"
+    if not verdicts:
+        return f"not timed: no check of it on this workload; add {CHECK} to PROBES"
+    return None
+
+
+def _probe_names(study: Study, stage: str) -> tuple[str, ...]:
+    """The probes of a stage and, of another stage that the study has not, those that they need;
+    of the check's, those that take any workload."""
+    names = list(probes_of(study, stage))
+    if stage == "check":
+        return tuple(name for name in names if literals(study, name)["EVERY_WORKLOAD"])
+    needed = [need for name in names for need in literals(study, name)["NEEDS"]]
+    elsewhere = set(study.stages) - {stage}
+    first = [need for need in needed if literals(study, need)["STAGE"] not in elsewhere]
+    return tuple(dict.fromkeys([*first, *names]))
+
+
+def literals(study: Study, probe: str) -> Mapping[str, Any]:
+    """The literals of a probe's file."""
+    return plugins.find("probes", probe, study.plugin_folders).literals
+
+
+def probes_of(study: Study, stage: str) -> dict[str, plugins.Plugin]:
+    """The study's probes that a stage runs, on the kind of device that it runs on."""
+    named = {name: plugins.find("probes", name, study.plugin_folders) for name in study.probes}
+    return {
+        name: probe
+        for name, probe in named.items()
+        if probe.literals["STAGE"] == stage
+        and not (probe.literals["GPU_ONLY"] and study.device == "cpu")
+    }
