@@ -1,6 +1,7 @@
 """What the gates say of models: a row for each, with what it is made of and what it costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from assay.records.schema import (
     CELL_SECONDS,
@@ -13,6 +14,9 @@ from assay.records.schema import (
 from assay.records.verdicts import is_wrong
 from assay.reports.numerals import DASH
 from assay.reports.table import Entry, Table
+
+if TYPE_CHECKING:
+    from assay.reports.report import Report
 
 _FACTS = (MODEL_PARAMETERS, MODEL_CACHE_BYTES, MODEL_SECONDS)
 _NOTE = (
@@ -50,6 +54,30 @@ def failures(records: Sequence[Record]) -> Iterator[str]:
         cause = found[0].cause if len(gates) == 1 else None
         yield f"{', '.join(gates)}:{f' {cause}' if cause else ''}"
         yield from (f"    {record.subject}: {record.reason}" for record in found)
+
+
+def show_models(report: "Report", records: Sequence[Record]) -> None:
+    """Print the table, a line for each gate that fails, and the verdict to the terminal."""
+    from assay.reports.terminal import console, show
+
+    screen = console()
+    if table := models_table(records):
+        show(table, screen)
+    for line in failures(records):
+        screen.print(line, markup=False, highlight=False, soft_wrap=True)
+    for problem in report.problems:
+        screen.print(f"! {problem}", markup=False, highlight=False)
+    screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
+
+
+def selection_table(models: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> Table:
+    """Name, steps and parts of models that an examination would take."""
+    rows = tuple((name, " ".join(steps), " ".join(tags)) for name, steps, tags in models)
+    return Table(
+        title=f"{len(rows)} model{'' if len(rows) == 1 else 's'} would be examined",
+        columns=("model", "steps", "parts"),
+        rows=rows,
+    )
 
 
 def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:

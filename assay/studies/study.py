@@ -168,7 +168,7 @@ def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     """Entries of which each names a model or a group of them."""
     from assay.correctness.models import selection
 
-    entries = tuple(selection.located(entry) for entry in lists.some_entries(text))
+    entries = tuple(selection.with_absolute_path(entry) for entry in lists.some_entries(text))
     selection.select((entry for entry in entries if entry not in selection.GROUPS), folders)
     return entries
 

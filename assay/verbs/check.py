@@ -1,13 +1,13 @@
 """Hold implementations against a float64 reference, or models against the gates."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from assay.verbs import _flags as flags
-from assay.verbs._models import check_models
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
@@ -74,18 +74,12 @@ def check(
             "--config": config,
             "--quick": quick,
         }
-        finish(
-            check_models(
-                models,
-                fast=fast,
-                others=others,
-                sets=sets,
-                out=out,
-                plugins=plugins,
-                as_json=as_json,
-                dry_run=dry_run,
-            )
+        chosen = _chosen_models(models, fast=fast)
+        _refuse_attention_flags(chosen, others)
+        study = flags.load_study(
+            config=None, sets=sets, plugins=plugins, flags=["STAGES=models", f"MODELS={chosen}"]
         )
+        finish(_check_models(study, out=out, as_json=as_json, dry_run=dry_run))
     from assay.verbs._adhoc import run_adhoc
 
     settings = flags.as_settings(
@@ -109,6 +103,43 @@ def check(
     )
     _refuse_no_probe(study)
     finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run))
+
+
+def _chosen_models(models: str | None, *, fast: bool) -> str:
+    """The list of models that --models and --fast stand for."""
+    from assay.errors import BadInput
+
+    if not fast:
+        return models or ""
+    if models not in (None, "all", "fast"):
+        raise BadInput(f"--fast chooses among all; --models {models} has already chosen")
+    return "fast"
+
+
+def _refuse_attention_flags(models: str, values: Mapping[str, Any]) -> None:
+    from assay.errors import BadInput
+
+    if names := [name for name, value in values.items() if value]:
+        raise BadInput(
+            f"--models {models} examines models, tiny and on the CPU, and takes no "
+            f"{', '.join(names)}: that is for implementations of attention; leave one of them out"
+        )
+
+
+def _check_models(study: "Study", *, out: Path, as_json: bool, dry_run: bool) -> int:
+    from assay.correctness.models.selection import select
+    from assay.reports.models_table import selection_table, show_models
+    from assay.verbs._adhoc import run_adhoc
+    from assay.verbs._running import tell
+
+    selection = select(study.models, study.plugin_folders)
+    for warning in selection.warnings:
+        print(f"assay: {warning}", file=sys.stderr)
+    if dry_run:
+        rows = [(model.name, model.steps, model.tags) for model in selection.models]
+        tell(selection_table(rows), as_json=as_json)
+        return 0
+    return run_adhoc("check", study, out=out, as_json=as_json, dry_run=False, show=show_models)
 
 
 def _refuse_no_probe(study: "Study") -> None:

@@ -34,8 +34,8 @@ def literals(path: Path) -> dict:
 
 def failures(path: Path) -> dict[str, str]:
     """Reasons by gate."""
-    (subject,) = user_models.subjects(path)
-    found = run_gates(subject)
+    (name,) = user_models.model_names(path)
+    found = run_gates(user_models.load(path, name))
     return {gate: finding.reason for gate, finding in found.items() if finding.status == "failed"}
 
 

@@ -8,11 +8,11 @@ from study_process import StudyProcess
 pytest.importorskip("torch")
 
 from assay import host
+from assay.correctness.models.examination import gate_names
 from assay.models.gpt2 import steps, variants
 from assay.records.schema import CELL_SECONDS
 from assay.studies import kconfig
 from assay.studies.cell import Cell, fingerprint
-from assay.studies.examining import gates_in_order
 from assay.studies.stages import models
 
 MINE = '''"""Models of mine."""
@@ -69,7 +69,7 @@ def test_the_family_shares_a_cell():
     (cell,) = planned("all")
     assert cell.name == models.FAMILY and len(cell.subjects) > 100
     assert cell.options["steps"]["GPT2"] == ["B", "0", "1"]
-    assert cell.probes == gates_in_order(()) and cell.probes[0] == "logits"
+    assert cell.probes == gate_names(()) and cell.probes[0] == "logits"
 
 
 def test_what_has_code_of_the_users_has_a_cell_of_its_own(tmp_path):
@@ -120,11 +120,11 @@ def test_every_part_passes_every_gate_that_applies(ran):
     tags = {tag for r in found if r.workload for tag in r.workload.spec["parts"]}
     assert tags == set(variants.parts())
     passed = {r.metric for r in found if r.status == "ok"}
-    assert set(gates_in_order(())) <= passed
+    assert set(gate_names(())) <= passed
 
 
 def test_there_is_a_record_for_each_model_and_gate(ran):
-    gates = gates_in_order(())
+    gates = gate_names(())
     records = {(r.subject, r.metric): r for r in ran.records("models") if r.metric != CELL_SECONDS}
     for subject in ("GPT2", "GPT2_MLA_KV"):
         found = {gate: records[subject, gate].status for gate in gates}

@@ -1,77 +1,205 @@
-"""All gates on one model. What raises is a failed gate that names the line; the others go on."""
+"""Examination of models by the gates, in this process or in forked ones, as measurements.
 
+An exception in a gate is a failure of that gate that names the line; the other gates are run.
+Nothing here needs torch before a model is examined.
+"""
+
+import time
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-import torch
+import msgspec
 
 from assay import plugins
-from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import ContractViolation, Finding, failed
+from assay.correctness.models import user_models
+from assay.correctness.models.selection import SelectedModel
 from assay.errors import BadInput
+from assay.instruments.parallel import map_forked
+from assay.models.gpt2.option_text import spelled
+from assay.models.gpt2.steps import find
+from assay.records.schema import (
+    MODEL_CACHE_BYTES,
+    MODEL_PARAMETERS,
+    MODEL_SECONDS,
+    Measurement,
+    WorkloadIdentity,
+)
+from assay.subjects.outcome import Begin
 
-KIND = "gates"
-_LONGEST = 400  # characters of a message that are told
+if TYPE_CHECKING:
+    from assay.correctness.models.examined_model import ExaminedModel
+    from assay.correctness.models.finding import Finding
+
+GATES = "gates"  # the kind of plugin
+_LONGEST_MESSAGE = 400  # characters
+_FULL_SIZE = "counted at GPT-2 124M size, built on the meta device"
 
 
-def run_gates(
-    subject: ExaminedModel,
-    gates: Sequence[str] | None = None,
-    folders: Sequence[Path] = (),
-) -> dict[str, Finding]:
-    """What each gate finds, by name and in order; all gates where none are named."""
-    there = load_gates(tuple(folders))
-    unknown = [name for name in gates or () if name not in there]
-    if unknown:
-        raise BadInput(f"there is no gate {unknown[0]!r}; there are {', '.join(there)}")
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return {name: examine(there[name], subject) for name in there if name in (gates or there)}
+def gate_names(folders: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Names of the gates in the order of tables, without loading any."""
+    listed = plugins.listing(GATES, folders).values()
+    ordered = sorted(listed, key=lambda plugin: (plugin.literals["ORDER"], plugin.name))
+    return tuple(plugin.name for plugin in ordered)
 
 
 @cache
 def load_gates(folders: tuple[Path, ...] = ()) -> dict[str, ModuleType]:
-    """Every gate, loaded."""
-    listed = plugins.listing(KIND, folders).values()
-    ordered = sorted(listed, key=lambda plugin: (plugin.literals["ORDER"], plugin.name))
-    return {plugin.name: plugins.load(plugin) for plugin in ordered}
+    """Every gate by name, in order; BadInput where one cannot be loaded."""
+    listed = plugins.listing(GATES, folders)
+    return {name: plugins.load(listed[name]) for name in gate_names(folders)}
 
 
-def examine(gate: ModuleType, subject: ExaminedModel) -> Finding:
-    """What one gate finds."""
+def run_gates(
+    subject: "ExaminedModel", names: Sequence[str] | None = None, folders: Sequence[Path] = ()
+) -> "dict[str, Finding]":
+    """Findings by gate, in order; of all gates where none are named."""
+    import torch
+
+    gates = load_gates(tuple(folders))
+    unknown = [name for name in names or () if name not in gates]
+    if unknown:
+        raise BadInput(f"there is no gate {unknown[0]!r}; there are {', '.join(gates)}")
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: _run(gates[name], subject) for name in gates if name in (names or gates)}
+
+
+def examine_models(
+    models: Sequence[SelectedModel], gates: Sequence[str], folders: Sequence[Path] = ()
+) -> Iterator[Begin | Measurement]:
+    """Yield a measurement for each model and gate, and the size and time of each model.
+
+    One model is examined here, gate by gate, so that a crash or a hang has the name of a gate;
+    several, which must be free of user code, in forked processes.
+    """
+    import torch
+
+    torch.set_num_threads(1)  # models are small: a second thread would only wait
+    try:
+        load_gates(tuple(folders))
+    except BadInput as error:
+        for model in models:
+            yield _measurement(model, "load", status="failed", reason=str(error))
+        return
+    if len(models) == 1:
+        yield from _examine_model(models[0], gates, folders)
+        return
+    import torch._dynamo
+
+    def work(model: SelectedModel) -> Any:
+        items = _examine_model(model, gates, folders)
+        return msgspec.to_builtins([item for item in items if isinstance(item, Measurement)])
+
+    for model, result in map_forked(work, models):
+        yield Begin(model.name)
+        if result.value is None:
+            yield _measurement(model, "process", status="failed", reason=result.ending)
+        else:
+            yield from msgspec.convert(result.value, list[Measurement])
+
+
+def _examine_model(
+    model: SelectedModel, gates: Sequence[str], folders: Sequence[Path]
+) -> Iterator[Begin | Measurement]:
+    from assay.correctness.models.examined_model import variant_model
+    from assay.correctness.models.full_size import full_size
+
+    yield Begin(model.name)
+    try:
+        if model.file is not None:
+            subject = user_models.load(model.file, model.class_name)
+        else:
+            subject = variant_model(model.variant, model.options, name=model.name)
+    except BadInput as error:
+        yield _measurement(model, "load", status="failed", reason=str(error))
+        return
+    start = time.perf_counter()
+    for gate in gates:
+        yield Begin(model.name, gate)
+        finding = run_gates(subject, [gate], folders)[gate]
+        debug = load_gates(tuple(folders))[gate].DEBUG
+        yield _measurement(
+            model,
+            gate,
+            finding.value,
+            finding.unit,
+            status=finding.status,
+            reason=finding.reason,
+            cause=debug if finding.status == "failed" else None,
+        )
+    elapsed_s = time.perf_counter() - start
+    yield Begin(model.name, MODEL_PARAMETERS)
+    size = full_size(subject, model.options)
+    for metric, value, unit in (
+        (MODEL_PARAMETERS, size.parameters, "count"),
+        (MODEL_CACHE_BYTES, size.cache_bytes_per_token, "B"),
+    ):
+        reason = size.reason if value is None else None
+        yield _measurement(model, metric, value, unit, source=_FULL_SIZE, reason=reason)
+    yield _measurement(model, MODEL_SECONDS, elapsed_s, "s")
+
+
+def _measurement(
+    model: SelectedModel, metric: str, value: float | None = None, unit: str = "", **outcome: Any
+) -> Measurement:
+    missing = {id: find(id)[0].wanting for id in model.steps}
+    spec = {
+        "steps": list(model.steps),
+        "wanting": [f"Step {id}: {text}." for id, text in missing.items() if text],
+        "parts": list(model.tags),
+        "options": spelled(model.options),
+    }
+    return Measurement(
+        subject=model.name,
+        metric=metric,
+        value=value,
+        unit=unit,
+        level="model",
+        workload=WorkloadIdentity(name=model.name, spec=spec, content=None),
+        **outcome,
+    )
+
+
+def _run(gate: ModuleType, subject: "ExaminedModel") -> "Finding":
+    from assay.correctness.models.finding import failed
+
     try:
         return gate.examine(subject)
     except (Exception, SystemExit) as error:
-        return failed(told(error, subject))
+        return failed(_error_text(error, subject))
 
 
-def told(error: BaseException, subject: ExaminedModel) -> str:
-    """An exception in one line: what it is, what it says, where in the model it arose."""
-    message = " ".join(str(error).split())[:_LONGEST]
+def _error_text(error: BaseException, subject: "ExaminedModel") -> str:
+    """An exception in one line: its type and message, and the line of the model it arose in."""
+    from assay.correctness.models.finding import ContractViolation
+
+    message = " ".join(str(error).split())[:_LONGEST_MESSAGE]
     if not isinstance(error, ContractViolation):
         message = f"{type(error).__name__}: {message}"
     place = _place(error.__cause__ or error, subject)
     return f"{message} ({place})" if place else message
 
 
-def _place(error: BaseException, subject: ExaminedModel) -> str:
-    """The innermost line of the model's own file; of the family, of a part or of the decoder."""
+def _place(error: BaseException, subject: "ExaminedModel") -> str:
+    """Innermost line of the user's file; of the family, of a part or of the decoder."""
     frames = traceback.extract_tb(error.__traceback__)
     if subject.source is not None:
         inside = [frame for frame in frames if Path(frame.filename) == subject.source]
     else:
-        made_of = subject.variant.parts.values() if subject.variant is not None else ()
-        parts = {part.path.resolve() for part in made_of}
-        inside = [f for f in frames if _of_a_model(path := Path(f.filename)) or path in parts]
+        parts = subject.variant.parts.values() if subject.variant is not None else ()
+        files = {part.path.resolve() for part in parts}
+        inside = [f for f in frames if _is_model_code(Path(f.filename), files)]
     if not inside:
         return ""
     last = inside[-1]
     return f"{Path(last.filename).name}:{last.lineno}: {last.line}"
 
 
-def _of_a_model(path: Path) -> bool:
-    return any(path.is_relative_to(plugins.PACKAGE / room) for room in ("kv", "models/gpt2"))
+def _is_model_code(path: Path, parts: set[Path]) -> bool:
+    rooms = (plugins.PACKAGE / "kv", plugins.PACKAGE / "models" / "gpt2")
+    return path in parts or any(path.is_relative_to(room) for room in rooms)

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay import plugins
 from assay.correctness.models import tiny
 from assay.correctness.models.finding import ContractViolation
 from assay.correctness.models.forward import (
@@ -26,6 +25,7 @@ from assay.correctness.models.forward import (
 )
 from assay.correctness.models.initialization import ConstructedModel, construct_recorded
 from assay.correctness.models.perturbation import PerturbedModel, perturbed_model, to_dtype
+from assay.correctness.models.selection import has_user_code
 from assay.correctness.models.short_training import ShortTraining
 from assay.models.gpt2.config import Config
 
@@ -99,9 +99,7 @@ class ExaminedModel:
 
     @property
     def has_user_code(self) -> bool:
-        parts = self.variant.parts.values() if self.variant is not None else ()
-        ours = all(part.path.is_relative_to(plugins.PACKAGE) for part in parts)
-        return self.variant is None or not ours
+        return has_user_code(self.variant)
 
     @cached_property
     def larger(self) -> "ExaminedModel | None":

@@ -5,6 +5,7 @@ An answer of another form is a ContractViolation. B sequences, T tokens, V words
 
 import functools
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -14,7 +15,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.correctness.models.finding import ContractViolation
+from assay.correctness.models.finding import Comparison, ContractViolation
 
 # Not searched for tensors of a cache.
 _OPAQUE = (nn.Parameter, ModuleType, str, bytes, type)
@@ -72,6 +73,19 @@ def in_mode(model: nn.Module, mode: str, *, graphs: bool = False) -> Iterator[No
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, **options: Any) -> torch.Tensor:
     """Loss that a model must return: over all positions but those with target -1."""
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1, **options)
+
+
+def compare_loss(
+    loss: torch.Tensor, logits: torch.Tensor, targets: torch.Tensor, tolerance: float, where: str
+) -> Comparison:
+    """Compare a loss with the cross entropy of logits, relatively."""
+    expected = float(cross_entropy(logits.detach(), targets))
+    difference = abs(float(loss) - expected) / expected
+    return Comparison(
+        difference=difference if loss.numel() == 1 else math.inf,
+        tolerance=max(tolerance, loss_tolerance(loss)),
+        message=f"the loss is {float(loss):.6g} {where}; cross entropy gives {expected:.6g}",
+    )
 
 
 def loss_tolerance(tensor: torch.Tensor) -> float:

@@ -7,10 +7,11 @@ pass that changes most matrices is a general initialization and not deliberate.
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -33,51 +34,29 @@ class DeliberateValue:
 
 
 class InitializationRecorder:
-    """Context in which constructors of modules are watched. Unfilled memory holds NaN."""
+    """Watches constructors of modules within `recording`."""
 
     def __init__(self) -> None:
         self.deliberate: list[DeliberateValue] = []
         self._known: dict[int, tuple[nn.Parameter, torch.Tensor]] = {}
-        self._undo: list[Callable[[], None]] = []
         self._applying = False
 
-    def __enter__(self) -> "InitializationRecorder":
-        self._fill_memory()
-        self._undo.append(register_module_module_registration_hook(self._on_registration).remove)
-        for layer_class in _classes_with_defaults():
-            self._replace(layer_class, "reset_parameters", self._on_default)
-        self._replace(nn.Module, "apply", self._on_apply)
-        self._replace(nn.Module, "named_modules", self._on_named_modules)
-        return self
-
-    def __exit__(
-        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for undo in reversed(self._undo):
-            undo()
-
-    def _fill_memory(self) -> None:
-        enabled = torch.are_deterministic_algorithms_enabled()
-        warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-        fills = torch.utils.deterministic.fill_uninitialized_memory
-
-        def undo() -> None:
-            torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
-            torch.utils.deterministic.fill_uninitialized_memory = fills
-
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.utils.deterministic.fill_uninitialized_memory = True
-        self._undo.append(undo)
-
-    def _replace(self, owner: type, name: str, handler: Callable) -> None:
-        """Call `handler` with the bound original in place of a method."""
-        original = getattr(owner, name)
-
-        def replacement(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            return handler(partial(original, module), module, *args, **kwargs)
-
-        setattr(owner, name, replacement)
-        self._undo.append(lambda: setattr(owner, name, original))
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Replace what constructors call; memory that is not filled holds NaN."""
+        methods = [(cls, "reset_parameters", self._on_default) for cls in _classes_with_defaults()]
+        methods += [
+            (nn.Module, "apply", self._on_apply),
+            (nn.Module, "named_modules", self._on_named_modules),
+        ]
+        with ExitStack() as stack:
+            stack.enter_context(_nan_memory())
+            hook = register_module_module_registration_hook(self._on_registration)
+            stack.callback(hook.remove)
+            for owner, name, handler in methods:
+                replacement = _handled(getattr(owner, name), handler)
+                stack.enter_context(mock.patch.object(owner, name, replacement))
+            yield
 
     def _on_default(self, original: Callable, module: nn.Module, *args: Any) -> None:
         """Torch's own initial values."""
@@ -180,7 +159,8 @@ class ConstructedModel:
 
 def construct_recorded(make: Callable[[], nn.Module]) -> ConstructedModel:
     """Construct a model while its initialization is recorded."""
-    with InitializationRecorder() as recorder:
+    recorder = InitializationRecorder()
+    with recorder.recording():
         model = make()
     return ConstructedModel(
         model=model,
@@ -205,6 +185,30 @@ def _overwritten(recorder: InitializationRecorder, model: nn.Module) -> dict[str
             name = names[id(initial.weight)]
             overwritten[name] = f"{initial.owner} had set to {_value_text(value)}"
     return overwritten
+
+
+@contextmanager
+def _nan_memory() -> Iterator[None]:
+    """Fill memory that torch.empty gives with NaN."""
+    enabled = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    fills = torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(enabled, warn_only=warn_only)
+        torch.utils.deterministic.fill_uninitialized_memory = fills
+
+
+def _handled(method: Callable, handler: Callable) -> Callable:
+    """A method that calls `handler` with the bound original as its first argument."""
+
+    def replacement(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        return handler(partial(method, module), module, *args, **kwargs)
+
+    return replacement
 
 
 def _value_text(value: torch.Tensor) -> str:

@@ -1,6 +1,6 @@
-"""What a list of models stands for: groups, steps, variants and files of your own, each once.
+"""Selection of models by groups, steps, variants and the user's files, each model once.
 
-Several spellings of one model are one candidate that knows them all. Nothing here needs torch.
+Several spellings of one model select it once, with all its steps. Nothing here needs torch.
 """
 
 import re
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from assay.correctness.models import model_names, tiny
+from assay import plugins
+from assay.correctness.models import tiny, user_models
 from assay.errors import BadInput
 from assay.models.gpt2 import option_text, steps, variants
 from assay.models.gpt2.variants import Variant
@@ -29,10 +30,10 @@ _KNOWN = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class SelectedModel:
     """A model to examine: a variant of the family with options, or a class in a user's file."""
 
-    name: str  # what selects it again: GPT2_RACT+ct_mode=max, or mine.py:GPT2_Mine
+    name: str  # selects it again: GPT2_RACT+ct_mode=max, or mine.py:GPT2_Mine
     variant: Variant | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # at 124M size
     steps: tuple[str, ...] = ()  # that mean this model
@@ -40,48 +41,59 @@ class Candidate:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What it is made of; none for the baseline and for a user's class."""
+        """Tags of its parts; none for the baseline and for a user's class."""
         return self.variant.tags if self.variant else ()
 
     @property
+    def has_user_code(self) -> bool:
+        return has_user_code(self.variant)
+
+    @property
     def class_name(self) -> str:
-        """Of a user's class."""
+        """Name of a user's class."""
         return self.name.rpartition(":")[2]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selection:
-    """Candidates in the order they were asked for, and what to tell whoever asked."""
+class ModelSelection:
+    """Models in the order of their entries, and warnings for the user."""
 
-    candidates: tuple[Candidate, ...]
+    models: tuple[SelectedModel, ...]
     warnings: tuple[str, ...]
 
 
-def select(entries: Iterable[str], folders: Sequence[Path] = ()) -> Selection:
-    """The models that `entries` name; BadInput where one is not known."""
+def has_user_code(variant: Variant | None) -> bool:
+    """Return True for a variant with a part of the user's, and for None: a class of the user's."""
+    parts = variant.parts.values() if variant is not None else ()
+    ours = all(part.path.is_relative_to(plugins.PACKAGE) for part in parts)
+    return variant is None or not ours
+
+
+def select(entries: Iterable[str], folders: Sequence[Path] = ()) -> ModelSelection:
+    """Return the models that `entries` name; BadInput for an unknown one."""
     warnings: list[str] = []
-    found: dict[object, Candidate] = {}
+    models: dict[object, SelectedModel] = {}
     for entry in entries:
-        for candidate in _candidates(entry, folders, warnings):
-            known = found.setdefault(_identity(candidate), candidate)
-            both = tuple(dict.fromkeys((*known.steps, *candidate.steps)))
-            found[_identity(candidate)] = replace(known, steps=both)
-    _refuse_one_name(found.values())
-    return Selection(candidates=tuple(found.values()), warnings=tuple(dict.fromkeys(warnings)))
+        for model in _models(entry, folders, warnings):
+            known = models.setdefault(_identity(model), model)
+            step_ids = tuple(dict.fromkeys((*known.steps, *model.steps)))
+            models[_identity(model)] = replace(known, steps=step_ids)
+    _refuse_repeated_names(models.values())
+    return ModelSelection(models=tuple(models.values()), warnings=tuple(dict.fromkeys(warnings)))
 
 
-def located(entry: str) -> str:
-    """An entry as it can be read from any folder: that of a file with its whole path."""
+def with_absolute_path(entry: str) -> str:
+    """An entry that can be read from any folder: that of a file with its absolute path."""
     file = _FILE.fullmatch(entry)
     return f"{Path(file[1]).resolve()}{file[2] or ''}" if file else entry
 
 
-def _candidates(entry: str, folders: Sequence[Path], warnings: list[str]) -> Iterator[Candidate]:
+def _models(entry: str, folders: Sequence[Path], warnings: list[str]) -> Iterator[SelectedModel]:
     if entry in GROUPS:
         yield from _group(entry, folders)
     elif file := _FILE.fullmatch(entry):
         yield from _in_file(Path(file[1]), file[2] or "")
-    elif entry.startswith(model_names.MODEL):
+    elif entry.startswith(user_models.PREFIX):
         yield _by_name(entry, folders)
     else:
         try:
@@ -93,9 +105,9 @@ def _candidates(entry: str, folders: Sequence[Path], warnings: list[str]) -> Ite
         yield _of_step(step, folders)
 
 
-def _group(name: str, folders: Sequence[Path]) -> Iterator[Candidate]:
+def _group(name: str, folders: Sequence[Path]) -> Iterator[SelectedModel]:
     if name == "fast":
-        yield from (_of(variant) for variant in _covering(variants.pairs(folders)))
+        yield from (_of_variant(variant) for variant in _covering(variants.pairs(folders)))
         return
     for step in steps.STEPS:
         if name in ("all", step.family):
@@ -103,77 +115,79 @@ def _group(name: str, folders: Sequence[Path]) -> Iterator[Candidate]:
     if name in ("all", "pairs"):
         yield from _pairs(folders)
     if name == "all":
-        found = model_names.in_folders(folders).items()
-        yield from (_of_class(class_name, file) for class_name, file in found)
+        own = user_models.models_in(folders).items()
+        yield from (_of_class(class_name, file) for class_name, file in own)
 
 
-def _pairs(folders: Sequence[Path]) -> Iterator[Candidate]:
-    """Every sound combination; a variation of options with the first that looks at it."""
+def _pairs(folders: Sequence[Path]) -> Iterator[SelectedModel]:
+    """Every sound combination; a variation of options with the first that reads it."""
     tried: list[Mapping[str, Any]] = []
     for variant in variants.pairs(folders):
-        yield _of(variant)
+        yield _of_variant(variant)
         for options in variants.variations(variant):
             if options not in tried:
                 tried.append(options)
-                yield _of(variant, options)
+                yield _of_variant(variant, options)
 
 
-def _covering(there: Sequence[Variant]) -> list[Variant]:
-    """The baseline, and then each time the variant that has most of the tags not yet had."""
-    chosen, had = [there[0]], set(there[0].tags)
-    wanted = {tag for variant in there for tag in variant.tags}
-    while wanted - had:
-        best = max(there, key=lambda variant: len(set(variant.tags) - had))
+def _covering(candidates: Sequence[Variant]) -> list[Variant]:
+    """The baseline, and then each time the variant with most of the tags not yet covered."""
+    chosen, covered = [candidates[0]], set(candidates[0].tags)
+    wanted = {tag for variant in candidates for tag in variant.tags}
+    while wanted - covered:
+        best = max(candidates, key=lambda variant: len(set(variant.tags) - covered))
         chosen.append(best)
-        had |= set(best.tags)
+        covered |= set(best.tags)
     return chosen
 
 
-def _in_file(path: Path, rest: str) -> Iterator[Candidate]:
-    names = model_names.names_in(path)
-    asked = rest.removeprefix(":")
-    if rest and asked not in names:
+def _in_file(path: Path, suffix: str) -> Iterator[SelectedModel]:
+    names = user_models.model_names(path)
+    chosen = suffix.removeprefix(":")
+    if suffix and chosen not in names:
         raise BadInput(
-            f"{path}{rest} names no model; {path} has {', '.join(names)}, written {path}:{names[0]}"
+            f"{path}{suffix} names no model; {path} has {', '.join(names)}, written "
+            f"{path}:{names[0]}"
         )
-    yield from (_of_class(name, path.resolve()) for name in names if asked in ("", name))
+    yield from (_of_class(name, path.resolve()) for name in names if chosen in ("", name))
 
 
-def _by_name(entry: str, folders: Sequence[Path]) -> Candidate:
-    name, _, given = entry.partition(option_text.BETWEEN)
-    own = model_names.in_folders(folders)
+def _by_name(entry: str, folders: Sequence[Path]) -> SelectedModel:
+    name, _, options = entry.partition(option_text.BETWEEN)
+    own = user_models.models_in(folders)
     if name in own:
         return _of_class(name, own[name])
     variant = variants.parse(name, folders)
-    return _of(variant, option_text.read(given, latent=variant.latent))
+    return _of_variant(variant, option_text.read(options, latent=variant.latent))
 
 
-def _of_step(step: steps.Step, folders: Sequence[Path]) -> Candidate:
-    return replace(_of(variants.parse(step.variant, folders), step.options), steps=(step.id,))
+def _of_step(step: steps.Step, folders: Sequence[Path]) -> SelectedModel:
+    variant = variants.parse(step.variant, folders)
+    return replace(_of_variant(variant, step.options), steps=(step.id,))
 
 
-def _of(variant: Variant, options: Mapping[str, Any] | None = None) -> Candidate:
-    """The candidate of a variant; options that are the defaults are not told."""
-    told = {name: value for name, value in (options or {}).items() if value != tiny.FULL[name]}
-    name = option_text.BETWEEN.join(filter(None, (variant.name, option_text.spelled(told))))
-    return Candidate(name=name, variant=variant, options=told)
+def _of_variant(variant: Variant, options: Mapping[str, Any] | None = None) -> SelectedModel:
+    """A variant with options; those at their defaults are left out of its name."""
+    changed = {name: value for name, value in (options or {}).items() if value != tiny.FULL[name]}
+    name = option_text.BETWEEN.join(filter(None, (variant.name, option_text.spelled(changed))))
+    return SelectedModel(name=name, variant=variant, options=changed)
 
 
-def _of_class(name: str, file: Path) -> Candidate:
-    return Candidate(name=f"{file.name}:{name}", file=file)
+def _of_class(name: str, file: Path) -> SelectedModel:
+    return SelectedModel(name=f"{file.name}:{name}", file=file)
 
 
-def _identity(candidate: Candidate) -> object:
-    """What spellings of one model share: its parts and the configuration it is examined with."""
-    variant = candidate.variant
+def _identity(model: SelectedModel) -> object:
+    """Key that spellings of one model share: its parts and the configuration it is examined in."""
+    variant = model.variant
     if variant is None:
-        return candidate.file, candidate.name
-    return variant.name, tiny.config(latent=variant.latent, options=candidate.options)
+        return model.file, model.name
+    return variant.name, tiny.config(latent=variant.latent, options=model.options)
 
 
-def _refuse_one_name(candidates: Iterable[Candidate]) -> None:
+def _refuse_repeated_names(models: Iterable[SelectedModel]) -> None:
     files: dict[str, Path | None] = {}
-    for found in candidates:
-        if found.name in files:
-            raise BadInput(f"{files[found.name]} and {found.file} are called alike; rename one")
-        files[found.name] = found.file
+    for model in models:
+        if model.name in files:
+            raise BadInput(f"{files[model.name]} and {model.file} are called alike; rename one")
+        files[model.name] = model.file

@@ -1,53 +1,60 @@
 """Is a mechanism what it says? The models of MODELS through every gate, small and on the CPU."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from assay import plugins
-from assay.correctness.models import selection
-from assay.correctness.models.selection import Candidate
+from assay.correctness.models.examination import GATES, examine_models, gate_names
+from assay.correctness.models.selection import SelectedModel, select
 from assay.records.schema import Measurement
-from assay.studies.cell import Cell
-from assay.studies.examining import GATES, gates_in_order, run_gates
+from assay.studies.cell import Cell, outcome
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
 REQUIRES = ("torch",)
-FAMILY = "family"  # the cell of all models that are made of our parts
+FAMILY = "family"  # the cell of all models without user code
 _LAYOUTS = "layouts"
 
 
 def cells(study: Study) -> list[Cell]:
-    """One for the whole family, and one for each model with code of the user's: what that does to
-    its process hurts nobody else."""
-    found = selection.select(study.models, study.plugin_folders).candidates
-    ours = [candidate for candidate in found if _is_ours(candidate)]
-    theirs = [candidate for candidate in found if not _is_ours(candidate)]
-    shared = [_cell(FAMILY, ours, study)] if ours else []
-    return shared + [_cell(candidate.name, [candidate], study) for candidate in theirs]
+    """One cell for the whole family, and one for each model with user code: what that does to its
+    process harms no other model."""
+    models = select(study.models, study.plugin_folders).models
+    family = [model for model in models if not model.has_user_code]
+    others = [model for model in models if model.has_user_code]
+    shared = [_cell(FAMILY, family, study)] if family else []
+    return shared + [_cell(model.name, [model], study) for model in others]
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
-    """A record for each model and gate, and what the model takes."""
-    yield from run_gates(cell)
+    """Yield a measurement for each model and gate, and the size of each model."""
+    if not plugins.installed("torch"):
+        reason = "not installed here: torch (pip install torch)"
+        yield from (outcome(cell, subject, "skipped", reason) for subject in cell.subjects)
+        return
+    steps = cell.options["steps"]
+    selected = select([_entry(name, cell) for name in cell.subjects], cell.plugin_folders).models
+    models = [replace(model, steps=tuple(steps.get(model.name, ()))) for model in selected]
+    yield from examine_models(models, cell.probes, cell.plugin_folders)
 
 
-def _is_ours(candidate: Candidate) -> bool:
-    parts = candidate.variant.parts.values() if candidate.variant else ()
-    return candidate.file is None and all(p.path.is_relative_to(plugins.PACKAGE) for p in parts)
+def _entry(name: str, cell: Cell) -> str:
+    """Entry that selects a model of the cell again; a user's file is the first of its files."""
+    return f"{cell.files[0]}:{name.rpartition(':')[2]}" if ".py:" in name else name
 
 
-def _cell(name: str, candidates: Sequence[Candidate], study: Study) -> Cell:
-    own = [candidate.file for candidate in candidates if candidate.file]
-    parts = {p.path for c in candidates if c.variant for p in c.variant.parts.values()}
+def _cell(name: str, models: Sequence[SelectedModel], study: Study) -> Cell:
+    files = [model.file for model in models if model.file]
+    parts = {p.path for m in models if m.variant for p in m.variant.parts.values()}
     layouts = {plugin.path for plugin in plugins.listing(_LAYOUTS).values()}
     return Cell(
         name=name,
-        subjects=tuple(candidate.name for candidate in candidates),
-        probes=gates_in_order(study.plugin_folders),
+        subjects=tuple(model.name for model in models),
+        probes=gate_names(study.plugin_folders),
         probe_kind=GATES,
         kind="",
-        options={"steps": {c.name: list(c.steps) for c in candidates if c.steps}},
-        files=(*own, *sorted(parts | layouts)),
+        options={"steps": {model.name: list(model.steps) for model in models if model.steps}},
+        files=(*files, *sorted(parts | layouts)),
     )

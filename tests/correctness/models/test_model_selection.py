@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from assay.correctness.models.selection import Candidate, located, select
+from assay.correctness.models.selection import SelectedModel, select, with_absolute_path
 from assay.errors import BadInput
 from assay.models.gpt2 import option_text, steps, variants
 
@@ -36,12 +36,12 @@ def build(config, layer, **how):
 
 
 def names(*entries, folders=()) -> list[str]:
-    return [candidate.name for candidate in select(entries, folders).candidates]
+    return [model.name for model in select(entries, folders).models]
 
 
 @pytest.fixture(scope="module")
-def everything() -> tuple[Candidate, ...]:
-    return select(["all"]).candidates
+def everything() -> tuple[SelectedModel, ...]:
+    return select(["all"]).models
 
 
 @pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.id)
@@ -50,29 +50,29 @@ def test_a_step_is_written_with_the_name_its_variant_is_told_by(step):
 
 
 def test_all_has_every_step_pair_and_variation_once(everything):
-    of_steps = [id for candidate in everything for id in candidate.steps]
+    of_steps = [id for model in everything for id in model.steps]
     assert sorted(of_steps) == sorted(step.id for step in steps.STEPS)
-    told = [candidate.name for candidate in everything]
+    told = [model.name for model in everything]
     assert len(set(told)) == len(told)
     assert {variant.name for variant in variants.pairs()} <= set(told)
     assert {"GPT2_RACT+ct_mode=rms", "GPT2_MLA_KV+splice_transform=spline"} <= set(told)
 
 
 def test_every_candidate_is_selected_again_by_its_name(everything):
-    for candidate in everything:
-        (again,) = select([candidate.name]).candidates
-        assert (again.name, again.options) == (candidate.name, candidate.options)
+    for model in everything:
+        (again,) = select([model.name]).models
+        assert (again.name, again.options) == (model.name, model.options)
 
 
-def test_spellings_of_one_model_are_one_candidate():
-    (found,) = select(["0", "B", "GPT2", "1"]).candidates
+def test_spellings_of_one_model_are_one_model():
+    (found,) = select(["0", "B", "GPT2", "1"]).models
     assert found.name == "GPT2" and found.steps == ("0", "B", "1")
     assert names("GPT2_RA_MLA", "RAMLA", "GPT2_MLA_RA") == ["GPT2_MLA_RA"]
 
 
 def test_fast_has_every_part_in_few_models():
-    found = select(["fast"]).candidates
-    assert {tag for candidate in found for tag in candidate.tags} == set(variants.parts())
+    found = select(["fast"]).models
+    assert {tag for model in found for tag in model.tags} == set(variants.parts())
     assert found[0].tags == () and len(found) <= len(variants.parts()) // 2 + 1
 
 
@@ -85,7 +85,7 @@ def test_a_file_gives_all_its_models_or_one(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     assert names(str(file)) == ["mine.py:GPT2_Mine", "mine.py:GPT2_Other"]
-    (one,) = select([f"{file}:GPT2_Other"]).candidates
+    (one,) = select([f"{file}:GPT2_Other"]).models
     assert (one.file, one.class_name, one.tags) == (file, "GPT2_Other", ())
 
 
@@ -106,9 +106,9 @@ def test_a_folder_adds_its_models_and_parts(tmp_path):
 
 def test_an_entry_can_be_read_from_another_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert located("sub/mine.py:GPT2_X") == f"{tmp_path}/sub/mine.py:GPT2_X"
-    assert located("a.pyenv/mine.py") == f"{tmp_path}/a.pyenv/mine.py"
-    assert located("GPT2_RACT+ct_k=4") == "GPT2_RACT+ct_k=4"
+    assert with_absolute_path("sub/mine.py:GPT2_X") == f"{tmp_path}/sub/mine.py:GPT2_X"
+    assert with_absolute_path("a.pyenv/mine.py") == f"{tmp_path}/a.pyenv/mine.py"
+    assert with_absolute_path("GPT2_RACT+ct_k=4") == "GPT2_RACT+ct_k=4"
 
 
 @pytest.mark.parametrize(

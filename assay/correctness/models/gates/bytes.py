@@ -106,20 +106,17 @@ def _hidden(cache: Any, batch: int) -> str:
     """
     if not declares_tensors(cache) or batch == 1:
         return ""
-    declared = {tensor.untyped_storage().data_ptr() for tensor in cache.tensors()}
-    reachable = {
-        tensor.untyped_storage().data_ptr(): tensor
-        for tensor in reachable_tensors(cache).values()
-        if tensor.numel()
-    }
+    declared = {_pointer(tensor) for tensor in cache.tensors()}
+    reachable = {_pointer(t): t for t in reachable_tensors(cache).values() if t.numel()}
     if not declared <= set(reachable):
         return ""
-    hidden = [
-        tensor
-        for pointer, tensor in reachable.items()
-        if pointer not in declared and batch in tensor.shape and tensor.is_floating_point()
-    ]
-    return ", ".join(str(list(tensor.shape)) for tensor in hidden)
+    hidden = [tensor for pointer, tensor in reachable.items() if pointer not in declared]
+    shapes = [list(tensor.shape) for tensor in hidden if tensor.is_floating_point()]
+    return ", ".join(str(shape) for shape in shapes if batch in shape)
+
+
+def _pointer(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _inventory(cache: Any) -> str:

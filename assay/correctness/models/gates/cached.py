@@ -9,16 +9,9 @@ from typing import Any
 
 import torch
 
-from assay.correctness.models.comparison import Comparison, compare, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, unsupported
-from assay.correctness.models.forward import (
-    cache_tensors,
-    cross_entropy,
-    forward,
-    in_mode,
-    loss_tolerance,
-)
+from assay.correctness.models.finding import Comparison, Finding, compare, summarize, unsupported
+from assay.correctness.models.forward import cache_tensors, compare_loss, forward, in_mode
 
 ORDER = 4
 DEBUG = (
@@ -95,35 +88,23 @@ class _Decoding:
         self.tolerance = max(self.tolerance, stored)
         yield self._compare_logits(output.logits, new)
         if targets is not None and output.loss is not None:
-            yield self._compare_loss(output.loss, targets, new)
+            yield compare_loss(
+                output.loss, self.full[:, new], targets, self.tolerance, "with a cache"
+            )
         yield from self._compare_entries(count)
         self.held += count
 
     def _compare_logits(self, logits: torch.Tensor, new: slice) -> Comparison:
-        return compare(
-            logits,
-            self.full[:, new],
-            self.tolerance,
-            "logits of positions {first} to {last} differ from the full pass by {difference:.2g}, "
-            "decoded {chunks}",
-            first=new.start,
-            last=new.stop - 1,
-            chunks=self._chunks_text(),
+        message = (
+            f"logits of positions {new.start} to {new.stop - 1} differ from the full pass by %.2g, "
+            f"decoded {self._chunks_text()}"
         )
+        return compare(logits, self.full[:, new], self.tolerance, message)
 
     def _chunks_text(self) -> str:
         if set(self.chunks) == {1}:
             return f"token by token{self.size}"
         return f"in chunks of {', '.join(map(str, self.chunks))}{self.size}"
-
-    def _compare_loss(self, loss: torch.Tensor, targets: torch.Tensor, new: slice) -> Comparison:
-        expected = float(cross_entropy(self.full[:, new], targets))
-        return Comparison(
-            difference=abs(float(loss) - expected) / expected,
-            tolerance=max(self.tolerance, loss_tolerance(loss)),
-            message=f"with a cache the loss is {float(loss):.6g}; cross entropy gives "
-            f"{expected:.6g}",
-        )
 
     def _compare_entries(self, count: int) -> Iterator[Comparison]:
         """Require that tensors with a place for each token keep their entries."""
@@ -135,14 +116,11 @@ class _Decoding:
             oldest_first = entries[path].narrow(axis, 0, self.held)
             newest_first = entries[path].narrow(axis, count, self.held)
             if not torch.equal(oldest_first, old) and not torch.equal(newest_first, old):
-                yield compare(
-                    oldest_first,
-                    old,
-                    0.0,
-                    "entries of the cache change by {difference:.2g} of the largest after they "
-                    "were stored, decoded {chunks}",
-                    chunks=self._chunks_text(),
+                message = (
+                    "entries of the cache change by %.2g of the largest after they were stored, "
+                    f"decoded {self._chunks_text()}"
                 )
+                yield compare(oldest_first, old, 0.0, message)
         self.entries = entries
 
 
@@ -156,8 +134,6 @@ def _token_axis(
     """Axis that had a place for each token and has one for each now."""
     if new is None or old.ndim != new.ndim:
         return None
-    grown = [axis for axis in range(old.ndim) if old.shape[axis] != new.shape[axis]]
-    if len(grown) != 1:
-        return None
-    (axis,) = grown
-    return axis if (old.shape[axis], new.shape[axis]) == (old_length, new_length) else None
+    sizes = list(zip(old.shape, new.shape, strict=True))
+    grown = [axis for axis, (before, after) in enumerate(sizes) if before != after]
+    return grown[0] if [sizes[axis] for axis in grown] == [(old_length, new_length)] else None

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 import torch
 
-from assay.correctness.models.comparison import Comparison, compare, requirement, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding
+from assay.correctness.models.finding import Comparison, Finding, compare, requirement, summarize
 from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import PerturbedModel, dtype_name, signs_flipped
 
@@ -108,22 +107,12 @@ def _one_sequence(subject: ExaminedModel, crowded: torch.Tensor, mode: str) -> I
     changed = _logits(perturbed, rows[last : last + 1])
     yield _before(last, changed, base, perturbed, f"alone, {where}")
     for length in _SHORT_LENGTHS[mode]:
-        yield compare(
-            _logits(perturbed, rows[:1, :length]),
-            base[:, :length],
-            perturbed.new_shape_tolerance,
-            "logits of {which} move by {difference:.2g} when later ones follow, {where}",
-            which="the first position" if length == 1 else f"the first {length} positions",
-            where=where,
-        )
-    yield compare(
-        crowded,
-        base,
-        perturbed.new_shape_tolerance,
-        "logits of a sequence move by {difference:.2g} when others are in its batch, {where}",
-        where=where,
-        topic="batch",
-    )
+        which = "the first position" if length == 1 else f"the first {length} positions"
+        message = f"logits of {which} move by %.2g when later ones follow, {where}"
+        short = _logits(perturbed, rows[:1, :length])
+        yield compare(short, base[:, :length], perturbed.new_shape_tolerance, message)
+    message = f"logits of a sequence move by %.2g when others are in its batch, {where}"
+    yield compare(crowded, base, perturbed.new_shape_tolerance, message, topic="batch")
 
 
 def _two_sequences(subject: ExaminedModel, where: str) -> Iterator[Comparison]:
@@ -156,28 +145,16 @@ def _larger(larger: ExaminedModel) -> Iterator[Comparison]:
 def _before(
     cut: int, changed: torch.Tensor, base: torch.Tensor, perturbed: PerturbedModel, where: str
 ) -> Comparison:
-    return compare(
-        changed[:, :cut],
-        base[:, :cut],
-        perturbed.same_shape_tolerance,
-        "logits before {cut} move by {difference:.2g} when tokens from there on change, {where}",
-        cut=cut,
-        where=where,
-    )
+    message = f"logits before {cut} move by %.2g when tokens from there on change, {where}"
+    return compare(changed[:, :cut], base[:, :cut], perturbed.same_shape_tolerance, message)
 
 
 def _other_sequence(
     number: int, changed: torch.Tensor, base: torch.Tensor, perturbed: PerturbedModel, where: str
 ) -> Comparison:
-    return compare(
-        changed[number],
-        base[number],
-        perturbed.same_shape_tolerance,
-        "logits of sequence {number} move by {difference:.2g} when the other one changes, {where}",
-        number=number,
-        where=where,
-        topic="batch",
-    )
+    message = f"logits of sequence {number} move by %.2g when the other one changes, {where}"
+    tolerance = perturbed.same_shape_tolerance
+    return compare(changed[number], base[number], tolerance, message, topic="batch")
 
 
 def _logits(

@@ -7,9 +7,15 @@ while a model runs: a checkpoint leaves them out, and the loaded model is anothe
 import torch
 from torch import nn
 
-from assay.correctness.models.comparison import Comparison, compare, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, failed, unsupported
+from assay.correctness.models.finding import (
+    Comparison,
+    Finding,
+    compare,
+    failed,
+    summarize,
+    unsupported,
+)
 from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 13
@@ -51,10 +57,10 @@ def _compare(subject: ExaminedModel, trained: nn.Module, loaded: nn.Module) -> C
             forward(loaded, subject.tokens(3, 5, seed=28))
         actual = forward(loaded, idx).logits
     if not expected.isfinite().all():
-        template = "nothing can be compared: after a few steps its logits are not finite"
+        message = "nothing can be compared: after a few steps its logits are not finite"
     else:
-        template = (
-            "after loading, logits differ by {difference:.2g}: some state is not in state_dict(), "
+        message = (
+            "after loading, logits differ by %.2g: some state is not in state_dict(), "
             "or is kept from the first call"
         )
-    return compare(actual, expected, 0.0, template)
+    return compare(actual, expected, 0.0, message)

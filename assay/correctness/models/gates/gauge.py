@@ -4,9 +4,8 @@ Exchanging q and k renames two weights, so it is a null control: gains that were
 came from elsewhere. Catches a swap that is more than that, or that is undone on some path.
 """
 
-from assay.correctness.models.comparison import compare, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, unsupported
+from assay.correctness.models.finding import Finding, compare, summarize, unsupported
 from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import to_dtype
 
@@ -29,16 +28,9 @@ def examine(subject: ExaminedModel) -> Finding:
     twin = to_dtype(twin, perturbed.dtype)
     idx, comparisons = subject.tokens(2, seed=14), []
     for mode in ("train", "eval"):
+        message = f"it differs from the model with q and k exchanged by %.2g, in {mode} mode"
         with in_mode(model, mode), in_mode(twin, mode):
-            comparisons.append(
-                compare(
-                    forward(model, idx).logits,
-                    forward(twin, idx).logits,
-                    perturbed.same_shape_tolerance,
-                    "it differs from the model with q and k exchanged by {difference:.2g}, "
-                    "in {mode} mode",
-                    mode=mode,
-                )
-            )
+            actual, expected = forward(model, idx).logits, forward(twin, idx).logits
+        comparisons.append(compare(actual, expected, perturbed.same_shape_tolerance, message))
     success = "equal to standard attention with the weights of q and k exchanged"
     return summarize(comparisons, success=success)

@@ -7,9 +7,14 @@ that evaluation leaves on.
 
 from collections.abc import Iterator
 
-from assay.correctness.models.comparison import Comparison, compare, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import ContractViolation, Finding
+from assay.correctness.models.finding import (
+    Comparison,
+    ContractViolation,
+    Finding,
+    compare,
+    summarize,
+)
 from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 10
@@ -29,12 +34,8 @@ def examine(subject: ExaminedModel) -> Finding:
         training = forward(model, idx, targets).logits
     with in_mode(model, "eval"):
         evaluation = forward(model, idx, targets).logits
-    same = compare(
-        evaluation,
-        training,
-        subject.perturbed.new_shape_tolerance,
-        "logits differ by {difference:.2g} between train and eval mode",
-    )
+    message = "logits differ by %.2g between train and eval mode"
+    same = compare(evaluation, training, subject.perturbed.new_shape_tolerance, message)
     success = "train and eval mode give the same logits"
     return summarize([same, *_repeats(subject)], success=success)
 
@@ -53,12 +54,6 @@ def _repeats(subject: ExaminedModel) -> Iterator[Comparison]:
     if subject.has_user_code and subject.has_cache:
         calls["calls with a cache"] = lambda: subject.decode(model, idx, past=3)
     for name, call in calls.items():
+        message = f"with dropout {_DROPOUT} two {name} in eval mode differ by %.2g"
         with in_mode(model, "eval"):
-            yield compare(
-                call(),
-                call(),
-                0.0,
-                "with dropout {dropout} two {name} in eval mode differ by {difference:.2g}",
-                dropout=_DROPOUT,
-                name=name,
-            )
+            yield compare(call(), call(), 0.0, message)

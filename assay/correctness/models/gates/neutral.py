@@ -7,9 +7,8 @@ that starts at one half, a path that is scaled before it is added.
 import torch
 from torch import nn
 
-from assay.correctness.models.comparison import compare, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, failed, unsupported
+from assay.correctness.models.finding import Finding, compare, failed, summarize, unsupported
 from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import dtype_name, perturb, to_dtype
 from assay.models.gpt2.model import Decoder
@@ -41,12 +40,10 @@ def examine(subject: ExaminedModel) -> Finding:
         return failed(fault)
     idx = subject.tokens(2, seed=13)
     with in_mode(model, "train"), in_mode(baseline, "train"):
-        comparison = compare(
-            forward(model, idx).logits,
-            forward(baseline, idx).logits,
-            _ROUNDINGS * torch.finfo(perturbed.lowest_dtype).eps,
-            "with neutral gates it differs from its baseline by {difference:.2g}",
-        )
+        actual, expected = forward(model, idx).logits, forward(baseline, idx).logits
+    tolerance = _ROUNDINGS * torch.finfo(perturbed.lowest_dtype).eps
+    message = "with neutral gates it differs from its baseline by %.2g"
+    comparison = compare(actual, expected, tolerance, message)
     exactly = "but for rounding" if comparison.difference else "bit for bit"
     success = f"equal to its baseline {exactly}, in {dtype_name(perturbed.dtype)}"
     return summarize([comparison], success=success)

@@ -11,9 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.correctness.models.comparison import relative_difference
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, failed, passed, unsupported
+from assay.correctness.models.finding import (
+    Finding,
+    failed,
+    passed,
+    relative_difference,
+    unsupported,
+)
 from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 8

@@ -8,9 +8,15 @@ from collections.abc import Iterator
 
 import torch
 
-from assay.correctness.models.comparison import Comparison, compare, requirement, summarize
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, failed
+from assay.correctness.models.finding import (
+    Comparison,
+    Finding,
+    compare,
+    failed,
+    requirement,
+    summarize,
+)
 from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 11
@@ -20,7 +26,7 @@ DEBUG = (
 )
 
 _ROUNDING = 1e-6  # weights may be merged in eval mode and separated again
-_SAME_TOKENS = "the same tokens give logits that differ by {difference:.2g} after other calls, "
+_SAME_TOKENS = "the same tokens give logits that differ by %.2g after other calls, "
 
 
 def examine(subject: ExaminedModel) -> Finding:
@@ -79,10 +85,5 @@ def _changed_buffers(
     for name, old in before.items():
         new = after.get(name)
         if new is not None and new.shape == old.shape and not torch.equal(new, old):
-            yield compare(
-                new.double(),
-                old.double(),
-                0.0,
-                "calls in eval mode change the buffer {name}",
-                name=name,
-            )
+            message = f"calls in eval mode change the buffer {name}"
+            yield compare(new.double(), old.double(), 0.0, message)
