@@ -250,7 +250,7 @@ def test_autocast(tmp_path):
 def test_a_program_that_nobody_listens_to_runs(tmp_path):
     """The operator alone, as a program that outlived its context would call it."""
     torch_compiled._define()
-    torch.ops.assay.saw("call", 10**6, -1, "q ", [torch.ones(1)], "", [], -1)
+    torch.ops.assay.report("call", 10**6, -1, "q ", [torch.ones(1)], "", [], -1)
 
 
 @pytest.mark.slow

@@ -75,16 +75,16 @@ def test_replay_is_exact(tmp_path, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES])
 def test_statistics(dtype):
-    from assay.captures.torch.summaries import Summaries
+    from assay.captures.torch.step_statistics import SummaryBatch
 
     tensors = [tensor.to("cuda", dtype) for tensor in cases().values()] * 2
-    summaries = Summaries(tensors[0].device)
-    numbers = [summaries.add(tensor) for tensor in tensors]
-    summaries.send()
-    for number, tensor in zip(numbers, tensors, strict=True):
-        agree(summaries.statistics(number), tensor.cpu())
-    once, again = numbers[: len(cases())], numbers[len(cases()) :]
-    assert [summaries.statistics(n) for n in once] == [summaries.statistics(n) for n in again]
+    batch = SummaryBatch(tensors[0].device)
+    waiting = [batch.add(tensor) for tensor in tensors]
+    batch.send()
+    statistics = [wait() for wait in waiting]
+    for found, tensor in zip(statistics, tensors, strict=True):
+        agree(found, tensor.cpu())
+    assert statistics[: len(cases())] == statistics[len(cases()) :]
 
 
 def test_checkpointing_in_threads_of_the_backward_pass(tmp_path):

@@ -12,7 +12,7 @@ import assay
 from assay.captures.statistics import statistics
 from assay.captures.store import Store
 from assay.captures.torch import statistics as torch_statistics
-from assay.captures.torch.copies import stored
+from assay.captures.torch.transfer import as_stored
 
 
 def cases():
@@ -37,7 +37,7 @@ def cases():
 
 
 def agree(found, tensor):
-    expected = statistics(stored(tensor.contiguous()), heads_axis=1)
+    expected = statistics(as_stored(tensor.contiguous()), heads_axis=1)
     for name in ("count", "nonfinite", "zeros", "minimum", "maximum", "absmax", "outliers"):
         assert getattr(found, name) == getattr(expected, name), name
     if expected.mean is None:
@@ -53,7 +53,7 @@ def test_torch_functions(name, dtype):
     tensor = cases()[name]
     if dtype != "as it is":
         tensor = tensor.to(dtype)
-    summary, finish = torch_statistics.begun(tensor)
+    summary, finish = torch_statistics.start_summary(tensor)
     agree(finish(summary), tensor)
 
 
@@ -88,14 +88,14 @@ def test_statistics_of_a_model(tmp_path):
 
 if __name__ == "__main__":
     from assay.captures.torch import statistics_triton
-    from assay.captures.torch.summaries import Sheet
+    from assay.captures.torch.step_statistics import SummaryBuffer
 
     for name, tensor in cases().items():
-        sheet = Sheet(statistics_triton.plan_for(tensor), tensor.device)
-        sheet._memory.fill_(float("nan"))
-        sheet.add(tensor), sheet.add(tensor)
-        sheet.send()
-        found, again = sheet.finished()
+        buffer = SummaryBuffer(statistics_triton.kernel_for(tensor), tensor.device)
+        buffer._memory.fill_(float("nan"))
+        buffer.add(tensor), buffer.add(tensor)
+        buffer.send()
+        found, again = buffer.statistics()
         assert found == again
         agree(found, tensor)
         print(name)

@@ -1,7 +1,7 @@
 """Attention inputs out of any torch model while it trains or serves, its code untouched.
 
-Modules are hooked, calls of scaled_dot_product_attention are seen by a function mode, and those of
-transformers' models through the table they ask. Off, nothing of this is there.
+Modules are hooked, calls of scaled_dot_product_attention are seen by a patch and a function mode,
+and those of transformers' models through their attention interface. Off, none of this is there.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,18 +17,18 @@ from assay.captures.recording import Recording
 from assay.captures.recording.counts import RecordingReport
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
-from assay.captures.torch import compiled, functions, layer, mark
+from assay.captures.torch import compiled, functions
 from assay.captures.torch import transformers as torch_transformers
 from assay.captures.torch.functions import ModeSwitch
-from assay.captures.torch.sites import Site, Sites, unwrapped
-from assay.captures.torch.taking import Taking
+from assay.captures.torch.recorder import TorchRecorder
+from assay.captures.torch.sites import Site, Sites, module_inputs, module_output, unwrapped
 from assay.errors import BadInput
 
 
 class TorchCapture:
     """One capture of one model. Use it with `with`.
 
-    A step is one call of the whole model, counted from 0; setting `step` before a call says which
+    A step is one call of the whole model, counted from 0. Setting `step` before a call says which
     it is (for steps of several calls), and counting ends.
     """
 
@@ -39,43 +39,40 @@ class TorchCapture:
         options: CaptureOptions,
         *,
         run: str | None = None,
-        about: Mapping[str, Scalar] | None = None,  # more to tell of the model in the manifest
+        about: Mapping[str, Scalar] | None = None,  # more about the model for the manifest
     ) -> None:
         self.store = store
-        root = unwrapped(model)
-        self._root = root
+        self._root = unwrapped(model)
         self._recording = Recording(
             store,
             run=run,
             rank=_rank(),
-            model=_identity(root) | dict(about or {}),
-            config=_configuration(root),
+            model=_identity(self._root) | dict(about or {}),
+            config=_configuration(self._root),
             options=options,
         )
-        self._sites = Sites(root, options.sites)
-        number = compiled.number_of(root)
-        self._taking = Taking(self._recording, self._sites, number)
-        self._mark = number, tuple(site.number for site in self._sites.hooked)
+        self._sites = Sites(self._root, options.sites)
+        self._recorder = TorchRecorder(self._recording, self._sites, compiled.number_of(self._root))
         self._mode = ModeSwitch()
         self._undo = ExitStack()
 
     @property
     def run(self) -> str:
-        """The name of this run in the store."""
+        """Name of this run in the store."""
         return self._recording.run
 
     @property
     def step(self) -> int:
-        return self._taking.step
+        return self._recorder.step
 
     @step.setter
     def step(self, number: int) -> None:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise BadInput(f"step {number!r} is not a whole number from 0 on")
-        self._taking.set_step(number)
+        self._recorder.set_step(number)
 
     def report(self) -> RecordingReport:
-        """What was captured and what was dropped; exact behind the `with`."""
+        """Records captured and dropped; exact after the `with`."""
         return self._recording.report()
 
     def __enter__(self) -> "TorchCapture":
@@ -83,8 +80,7 @@ class TorchCapture:
         try:
             self._open()
         except BaseException:
-            self._undo.close()
-            self._recording.close()
+            self.__exit__(None, None, None)
             raise
         return self
 
@@ -97,99 +93,100 @@ class TorchCapture:
             self._recording.close()
 
     def _open(self) -> None:
-        undo = self._undo.callback
-        undo(self._taking.close)
-        compiled.listen(self._taking.model, self._taking)
-        undo(compiled.stop, self._taking.model)
-        for module, places in (
-            (functions, functions.places(self._root)),
-            (torch_transformers, torch_transformers.places()),
+        undo, recorder = self._undo.callback, self._recorder
+        undo(recorder.close)
+        compiled.subscribe(recorder.model, recorder)
+        undo(compiled.unsubscribe, recorder.model)
+        for patch, locations in (
+            (functions.patch, functions.locations(self._root)),
+            (torch_transformers.patch, torch_transformers.locations()),
         ):
-            module.patch.add(self._taking, places)
-            undo(module.patch.remove, self._taking)
+            patch.add(recorder, locations)
+            undo(patch.remove, recorder)
         undo(self._mode.close)
         for site in self._sites.hooked:
-            self._hook(site.module, *_site_hooks(self._taking, site))
-        self._hook(self._root, *_model_hooks(self._taking, self._mode), whole=True)
-        mark.begin(*self._mark)
-        undo(mark.end, *self._mark)
+            self._hook(site.module, *_site_hooks(recorder, site))
+        self._hook(self._root, *_model_hooks(recorder, self._mode), whole=True)
+        captured = recorder.model, tuple(site.number for site in self._sites.hooked)
+        compiled.set_guard(captured)
+        undo(compiled.clear_guard, captured)
 
     def _hook(
-        self, module: nn.Module, begins: Callable, ends: Callable, *, whole: bool = False
+        self, module: nn.Module, before: Callable, after: Callable, *, whole: bool = False
     ) -> None:
-        """Those of the whole model lie around any others, and hear also of a call that fails."""
-        hook = module.register_forward_pre_hook(begins, with_kwargs=True, prepend=whole)
+        """Hook a module; hooks of the whole model surround others, and run after a failure too."""
+        hook = module.register_forward_pre_hook(before, with_kwargs=True, prepend=whole)
         self._undo.callback(hook.remove)
-        hook = module.register_forward_hook(ends, with_kwargs=True, always_call=whole)
+        hook = module.register_forward_hook(after, with_kwargs=True, always_call=whole)
         self._undo.callback(hook.remove)
 
 
-def _model_hooks(taking: Taking, mode: ModeSwitch) -> tuple[Callable, Callable]:
-    model = taking.model
+def _model_hooks(recorder: TorchRecorder, mode: ModeSwitch) -> tuple[Callable, Callable]:
+    model = recorder.model
 
     def before(module: nn.Module, args: Any, kwargs: Any) -> None:
         training = module.training and torch.is_grad_enabled()
         if torch.compiler.is_compiling():
-            compiled.tell("model begins", model, scalars={"training": training})
+            compiled.emit("model begins", model, scalars={"training": training})
             return
-        taking.begin_model(training=training)
-        if taking.needs_mode():
+        recorder.begin_model(training=training)
+        if recorder.needs_mode():
             mode.on()
 
     def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         if torch.compiler.is_compiling():
-            compiled.tell("model ends", model)
+            compiled.emit("model ends", model)
             return
-        if taking.end_model():
+        if recorder.end_model():
             mode.off()
 
     return before, after
 
 
-def _site_hooks(taking: Taking, site: Site) -> tuple[Callable, Callable]:
-    model, number = taking.model, site.number
+def _site_hooks(recorder: TorchRecorder, site: Site) -> tuple[Callable, Callable]:
+    model, number = recorder.model, site.number
 
     def before(module: nn.Module, args: Any, kwargs: Any) -> None:
         if torch.compiler.is_compiling():
-            tensors, past, cached = layer.given(module, args, kwargs)
-            compiled.tell("site begins", model, number, tensors, {"cached": cached}, past)
-        elif taking.wants(site):
-            tensors, past, cached = layer.given(module, args, kwargs)
-            taking.enter(site, tensors, past, cached=cached)
+            tensors, past, cached = module_inputs(module, args, kwargs)
+            compiled.emit("site begins", model, number, tensors, {"cached": cached}, past)
+        elif recorder.wants(site):
+            tensors, past, cached = module_inputs(module, args, kwargs)
+            recorder.enter_site(site, tensors, past, cached=cached)
         else:
-            taking.enter_unwanted(site)
+            recorder.enter_site(site)
 
     def after(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        out = layer.gave(output)
+        out = module_output(output)
         if torch.compiler.is_compiling():
             tensors = {} if out is None else {"layer_out": out}
-            compiled.tell("site ends", model, number, tensors)
+            compiled.emit("site ends", model, number, tensors)
         else:
-            taking.leave(site, out)
+            recorder.leave_site(site, out)
 
     return before, after
 
 
 def _rank() -> int:
     distributed = torch.distributed
-    there = distributed.is_available() and distributed.is_initialized()
-    return distributed.get_rank() if there else 0
+    initialized = distributed.is_available() and distributed.is_initialized()
+    return distributed.get_rank() if initialized else 0
 
 
 def _identity(model: nn.Module) -> dict[str, Scalar]:
+    """Class, name and size of a model."""
     config = getattr(model, "config", None)
-    name = getattr(config, "_name_or_path", None)
     return {
         "class": type(model).__name__,
-        "name": name or None,
+        "name": getattr(config, "_name_or_path", None) or None,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
 
 
 def _configuration(model: nn.Module) -> dict[str, Scalar]:
-    """The plain values of a transformers configuration."""
+    """Plain values of a transformers configuration."""
     config = getattr(model, "config", None)
-    told = config.to_dict() if hasattr(config, "to_dict") else {}
-    plain = {name: value for name, value in told.items() if isinstance(value, Scalar)}
-    found = getattr(config, "_attn_implementation", None)
-    return plain | ({"attn_implementation": found} if found else {})
+    values = config.to_dict() if hasattr(config, "to_dict") else {}
+    plain = {name: value for name, value in values.items() if isinstance(value, Scalar)}
+    attention = getattr(config, "_attn_implementation", None)
+    return plain | ({"attn_implementation": attention} if attention else {})

@@ -1,70 +1,76 @@
-"""How a program that torch.compile has made tells what it computes.
+"""Reports from programs that torch.compile has made, and the guard that keeps them apart.
 
-While torch.compile traces a model, what the hooks would do becomes calls of one operator, which
-has an effect and so is neither dropped nor moved past another. When the program runs, the operator
-tells whoever listens to the model's number. Without a listener it does nothing.
+While torch.compile traces a model, what the hooks would do becomes calls of one operator, which has
+an effect and so is neither dropped nor moved past another. When the program runs, the operator
+reports to whoever subscribed to the model's number. Without a subscriber it does nothing.
+
+torch.compile ignores hooks that come after it. But on every call a program compares torch's global
+state with that in which it was traced, the autocast settings of all kinds of devices among it. Two
+kinds that no machine here has carry the guard: what is traced while they are set runs only while
+they are set to the same. Nothing else looks at them, and reading them costs a program nothing.
 """
 
 import itertools
 import weakref
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from assay.captures.torch.call import Scalars, Tensors
+from assay.captures.torch.sites import Scalars, Tensors
 
 NO_SITE = -1
 NO_CACHE = -1
-_NOTHING = "-"
+_NO_TENSORS = "-"
+_GUARD_DEVICES = ("ipu", "maia")
 
 
-class Listener(Protocol):
-    """What hears a running program."""
+class Subscriber(Protocol):
+    """Receiver of what a running program reports."""
 
-    def heard(
-        self, moment: str, site: int, tensors: Tensors, scalars: Scalars, past: int | None
+    def receive(
+        self, event: str, site: int, tensors: Tensors, scalars: Scalars, past: int | None
     ) -> None: ...
 
 
-_listeners: dict[int, Listener] = {}
+_subscribers: dict[int, Subscriber] = {}
 _numbers: "weakref.WeakKeyDictionary[nn.Module, int]" = weakref.WeakKeyDictionary()
 _next = itertools.count()
 
 
 def number_of(model: nn.Module) -> int:
-    """A number that stays with the model, so that programs traced in one context serve the next."""
+    """Number that stays with the model, so that programs traced in one capture serve the next."""
     return _numbers.setdefault(model, next(_next))
 
 
-def listen(model: int, listener: Listener) -> None:
-    """Hear what programs of the model tell, until `stop`."""
+def subscribe(model: int, subscriber: Subscriber) -> None:
+    """Receive what programs of the model report, until `unsubscribe`."""
     _define()
-    _listeners[model] = listener
+    _subscribers[model] = subscriber
 
 
-def stop(model: int) -> None:
-    """Hear no more."""
-    _listeners.pop(model, None)
+def unsubscribe(model: int) -> None:
+    """Receive no more."""
+    _subscribers.pop(model, None)
 
 
-def tell(
-    moment: str,
+def emit(
+    event: str,
     model: int,
     site: int = NO_SITE,
     tensors: Tensors | None = None,
     scalars: Scalars | None = None,
     past: int | None = None,
 ) -> None:
-    """Write into the traced program that it is to tell this."""
-    names, given = "", []
+    """Write a report into the program that is being traced."""
+    names, operands = "", []
     for name, tensor in (tensors or {}).items():
         names += f"{name} "
-        given.append(tensor.detach())
-    if not given:
+        operands.append(tensor.detach())
+    if not operands:
         # Inductor writes kernels that are not finished behind an operator without tensors.
-        names, given = f"{_NOTHING} ", [torch.empty(0)]
+        names, operands = f"{_NO_TENSORS} ", [torch.empty(0)]
     words, numbers = "", []
     for name, value in (scalars or {}).items():
         if isinstance(value, str):
@@ -74,54 +80,95 @@ def tell(
         elif value is not None:
             words += f"{name}# "
             numbers.append(float(value))
-    torch.ops.assay.saw(
-        moment, model, site, names, given, words, numbers, NO_CACHE if past is None else past
+    torch.ops.assay.report(
+        event, model, site, names, operands, words, numbers, NO_CACHE if past is None else past
     )
 
 
 @cache
 def _define() -> None:
-    """Make the operator known to torch, once in a process."""
+    """Register the operator with torch, once in a process."""
     tags = [tag] if (tag := getattr(torch.Tag, "cudagraph_unsafe", None)) is not None else []
-    operator = torch.library.custom_op("assay::saw", _saw, mutates_args=(), tags=tags)
-    operator.register_fake(_saw_nothing)
+    operator = torch.library.custom_op("assay::report", _report, mutates_args=(), tags=tags)
+    operator.register_fake(lambda *_: None)  # while tracing there are no values
     from torch._higher_order_ops.effects import _EffectType, _register_effectful_op
 
-    _register_effectful_op(torch.ops.assay.saw.default, _EffectType.ORDERED)
+    _register_effectful_op(torch.ops.assay.report.default, _EffectType.ORDERED)
 
 
-def _saw(
-    moment: str,
+def _report(
+    event: str,
     model: int,
     site: int,
     names: str,
-    tensors: list[Tensor],
+    operands: list[Tensor],
     words: str,
     numbers: list[float],
     past: int,
 ) -> None:
-    listener = _listeners.get(model)
-    if listener is None:
+    subscriber = _subscribers.get(model)
+    if subscriber is None:
         return
-    given = dict(zip(names.split(), tensors, strict=True))
-    given.pop(_NOTHING, None)
-    listener.heard(moment, site, given, _scalars(words, numbers), None if past < 0 else past)
-
-
-def _saw_nothing(*_: Any) -> None:
-    """While tracing there are no values."""
+    tensors = dict(zip(names.split(), operands, strict=True))
+    tensors.pop(_NO_TENSORS, None)
+    subscriber.receive(event, site, tensors, _scalars(words, numbers), None if past < 0 else past)
 
 
 def _scalars(words: str, numbers: list[float]) -> Scalars:
-    found: Scalars = {}
-    waiting = iter(numbers)
+    """What `emit` wrote into words and numbers."""
+    scalars: Scalars = {}
+    remaining = iter(numbers)
     for word in words.split():
         if word.endswith("#"):
-            found[word[:-1]] = next(waiting)
+            scalars[word[:-1]] = next(remaining)
         elif "?" in word:
             name, _, value = word.partition("?")
-            found[name] = value == "1"
+            scalars[name] = value == "1"
         else:
             name, _, text = word.partition(":")
-            found[name] = text
-    return found
+            scalars[name] = text
+    return scalars
+
+
+Captured = tuple[int, tuple[int, ...]]  # a model and its hooked modules
+
+_guards: dict[frozenset[Captured], int] = {}
+_captured: list[Captured] = []
+_autocast_before: list[tuple[bool, torch.dtype]] = []
+
+
+def set_guard(captured: Captured) -> None:
+    """Keep programs traced from here on apart from others, while this is captured."""
+    if not _captured:
+        _autocast_before[:] = [
+            (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+            for device in _GUARD_DEVICES
+        ]
+    _captured.append(captured)
+    _write_guard()
+
+
+def clear_guard(captured: Captured) -> None:
+    """Undo `set_guard`."""
+    _captured.remove(captured)
+    if _captured:
+        _write_guard()
+        return
+    for device, (enabled, dtype) in zip(_GUARD_DEVICES, _autocast_before, strict=True):
+        torch.set_autocast_enabled(device, enabled)
+        torch.set_autocast_dtype(device, dtype)
+
+
+def _write_guard() -> None:
+    """Write the number of this set of captures, in base len(_digits), one digit per device."""
+    number = _guards.setdefault(frozenset(_captured), len(_guards))
+    for device in _GUARD_DEVICES:
+        number, digit = divmod(number, len(_digits()))
+        torch.set_autocast_enabled(device, True)
+        torch.set_autocast_dtype(device, _digits()[digit])
+
+
+@cache
+def _digits() -> list[torch.dtype]:
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype)}
+    return sorted(dtypes, key=str)

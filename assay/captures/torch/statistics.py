@@ -1,8 +1,8 @@
-"""Statistics of a tensor where it lies: few passes, no waiting, a few numbers to copy.
+"""Statistics of a tensor by torch's own functions: few passes, no synchronisation, a short summary.
 
-A summary is rows of sizes by channel, and rows of seven numbers of one part of the tensor each:
-finite numbers, not finite ones, zeros, least, largest, mean, sum of squared distances from it. The
-writer's thread joins the rows.
+A summary is the largest absolute value of each channel, then rows of PART numbers, one row for each
+part of the tensor: finite values, other values, zeros, minimum, maximum, mean, sum of squared
+distances from the mean. The writer's thread combines the rows.
 """
 
 import math
@@ -13,25 +13,28 @@ from torch import Tensor
 
 from assay.captures.manifest import Statistics
 from assay.captures.statistics import OUTLIERS
-from assay.captures.torch.copies import Finish
+from assay.captures.torch.transfer import Finish
+
+PART = 7  # numbers in a row
 
 
-def begun(tensor: Tensor) -> tuple[Tensor, Finish]:
-    """A summary in the making by torch's own functions, and what to do with it on the host.
+def start_summary(tensor: Tensor) -> tuple[Tensor, Finish]:
+    """Summary being computed on the tensor's device, and the function that finishes it on the host.
 
     `tensor` is floating and not empty: [B, H, S, D], or [..., channels].
     """
-    whole = as_BHSD(tensor.detach())
-    channels = whole.shape[1] * whole.shape[3]
-    return _summary(whole), lambda summary: _finished(summary.numpy(), channels)
+    tensor_BHSD = as_BHSD(tensor.detach())
+    channels = tensor_BHSD.shape[1] * tensor_BHSD.shape[3]
 
+    def finish(summary: Tensor) -> Statistics:
+        numbers = summary.numpy()  # [channels + PART]
+        return combine(numbers[None, :channels], numbers[None, None, channels:])[0]
 
-def _finished(summary: np.ndarray, channels: int) -> Statistics:
-    return joined(summary[None, :channels], summary[None, None, channels:])[0]
+    return _summary(tensor_BHSD), finish
 
 
 def as_BHSD(tensor: Tensor) -> Tensor:
-    """Four axes; what has fewer or more has one head."""
+    """View with four axes; a tensor of fewer or more has one head."""
     if tensor.dim() == 4:
         return tensor
     if tensor.dim() < 3:
@@ -39,17 +42,17 @@ def as_BHSD(tensor: Tensor) -> Tensor:
     return tensor.flatten(1, -2).unsqueeze(1)
 
 
-def joined(sizes: np.ndarray, parts: np.ndarray) -> list[Statistics]:
-    """Statistics of several tensors: `sizes` [tensors, channels], `parts` [tensors, rows, 7].
+def combine(maxima: np.ndarray, parts: np.ndarray) -> list[Statistics]:
+    """Statistics of several tensors: `maxima` [tensors, channels], `parts` [tensors, rows, PART].
 
-    All at once, since whatever Python does here the model's thread waits for.
+    All at once, since the model's thread waits for whatever Python does here.
     """
-    numbers = np.moveaxis(parts, -1, 0).astype(np.float64)  # [7, tensors, rows]
-    counts, means = numbers[0], numbers[5]
-    totals = numbers[:3].sum(axis=2).astype(np.int64)
-    count = totals[0].clip(min=1)
+    numbers = np.moveaxis(parts, -1, 0).astype(np.float64)  # [PART, tensors, rows]
+    counts, means = numbers[0], numbers[5]  # [tensors, rows]
+    totals = numbers[:3].sum(axis=2).astype(np.int64)  # [3, tensors]
+    count = totals[0].clip(min=1)  # [tensors]
     mean = (counts * means).sum(axis=1) / count
-    # Parts joined as workloads.statistics joins blocks.
+    # Parts are combined as assay.captures.statistics combines blocks.
     squares = (numbers[6] + counts * (means - mean[:, None]) ** 2).sum(axis=1)
     std = np.sqrt(squares.clip(min=0) / count)
     columns = (
@@ -58,7 +61,7 @@ def joined(sizes: np.ndarray, parts: np.ndarray) -> list[Statistics]:
         numbers[4].max(axis=1).tolist(),
         mean.tolist(),
         std.tolist(),
-        _outliers(sizes),
+        _outliers(maxima),
     )
     return [_statistics(*row) for row in zip(*columns, strict=True)]
 
@@ -87,22 +90,22 @@ def _statistics(
     )
 
 
-def _outliers(sizes: np.ndarray) -> list[list[tuple[int, float]]]:
-    """Of each row the largest, largest first; of equal ones those of the first channels."""
-    few = min(OUTLIERS, sizes.shape[1])
-    least = np.partition(sizes, -few, axis=1)[:, -few]
-    found = []
-    for row, bound in zip(sizes, least, strict=True):
-        among = np.flatnonzero(row >= bound)
-        chosen = among[np.argsort(-row[among], kind="stable")[:few]]
-        found.append(list(zip(chosen.tolist(), row[chosen].tolist(), strict=True)))
-    return found
+def _outliers(maxima: np.ndarray) -> list[list[tuple[int, float]]]:
+    """Channels with the largest maxima in each row, largest first; of equal ones the first."""
+    few = min(OUTLIERS, maxima.shape[1])
+    bounds = np.partition(maxima, -few, axis=1)[:, -few]
+    outliers = []
+    for row, bound in zip(maxima, bounds, strict=True):
+        candidates = np.flatnonzero(row >= bound)
+        largest = candidates[np.argsort(-row[candidates], kind="stable")[:few]]
+        outliers.append(list(zip(largest.tolist(), row[largest].tolist(), strict=True)))
+    return outliers
 
 
-def _summary(whole: Tensor) -> Tensor:
-    """By torch's own functions: sizes of all channels, then one part."""
-    wide = whole if whole.dtype == torch.float64 else whole.float()
-    if wide.is_cpu:  # where looking at numbers makes nothing wait
+def _summary(tensor_BHSD: Tensor) -> Tensor:
+    """float64 [H * D + PART]: maxima of all channels, then one part."""
+    wide = tensor_BHSD if tensor_BHSD.dtype == torch.float64 else tensor_BHSD.float()
+    if wide.is_cpu:  # where reading a value waits for no device
         low, high = wide.aminmax()
         if low.isfinite() and high.isfinite():
             return _summary_of_finite(wide, low, high)
@@ -120,14 +123,14 @@ def _summary(whole: Tensor) -> Tensor:
         mean,
         distance.square().sum(dtype=torch.float64),
     ]
-    sizes = known.abs().amax(dim=(0, 2)).flatten()
-    return torch.cat([sizes.double(), torch.stack([number.double() for number in part])])
+    maxima = known.abs().amax(dim=(0, 2)).flatten()
+    return torch.cat([maxima.double(), torch.stack([number.double() for number in part])])
 
 
 def _summary_of_finite(wide: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """The same in fewer passes, where all is finite."""
-    spread, mean = torch.var_mean(wide, correction=0)
+    """The same in fewer passes, where every value is finite."""
+    variance, mean = torch.var_mean(wide, correction=0)
     zeros = wide.numel() - int(wide.count_nonzero())
-    part = [wide.numel(), 0, zeros, low, high, mean, float(spread) * wide.numel()]
-    sizes = wide.abs().amax(dim=(0, 2)).flatten()
-    return torch.cat([sizes.double(), torch.tensor(part, dtype=torch.float64)])
+    part = [wide.numel(), 0, zeros, low, high, mean, float(variance) * wide.numel()]
+    maxima = wide.abs().amax(dim=(0, 2)).flatten()
+    return torch.cat([maxima.double(), torch.tensor(part, dtype=torch.float64)])

@@ -1,9 +1,11 @@
-"""The summary of `torch_statistics` in one pass and one launch, for training that must not wait.
+"""Summary of a tensor, as `statistics` lays it out, in one pass and one launch.
 
-A program has some channels of one head and a stretch of the rows: no two write the same place and
-nothing is added in an order that changes, so the same tensor gives the same bits. Rows are the
-positions of all batch rows, one after another. c channels, r rows.
+A program reads some channels of one head over a stretch of the rows. No two programs write the same
+place and nothing is added in an order that changes, so the same tensor gives the same bits. Rows
+are the positions of all batch rows, one after another.
 """
+
+# ruff: noqa: ANN001
 
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,18 +16,17 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PART = 7  # numbers of a part, as `torch_statistics` has them
-TILE = 4096  # numbers that a program reads at a time
+TILE = 4096  # values that a program reads at a time
 WARPS = 8
-MOST_CHANNELS = 32  # of a program: a line of memory in float32, half of one in bfloat16
+MOST_CHANNELS = 32  # per program: a line of memory in float32, half of one in bfloat16
 PROGRAMS = 264  # two for each multiprocessor of a large GPU
-_SPARE = 8  # numbers of a program behind its channels, of which PART are used
+_SPARE = 8  # numbers of a program after its channels, of which statistics.PART are used
 _LEAST_TILES = 2  # a program with fewer is not worth starting
 
 
 @dataclass(eq=False)
-class Plan:
-    """How tensors of one shape, layout and dtype are summed up; made once, used in every step."""
+class SummaryKernel:
+    """Launch of the kernel for tensors of one shape, layout and dtype; made once."""
 
     heads: int
     dim: int
@@ -37,35 +38,36 @@ class Plan:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the summary."""
+        """Shape of a summary."""
         return self.stretches, self.heads, self.blocks, self.channels + _SPARE
 
-    def begin(self, whole: Tensor, summary: Tensor) -> None:
-        """Sum up `whole` into `summary`, a part of memory that is `shape` long."""
+    def launch(self, tensor_BHSD: Tensor, summary: Tensor) -> None:
+        """Summarise a tensor into float32 memory of `shape`."""
         if self._launch is not None:
-            self._launch(whole, summary, *self.arguments)
+            self._launch(tensor_BHSD, summary, *self.arguments)
             return
         grid = (self.heads * self.blocks, self.stretches, 1)
-        with torch.cuda.device_of(whole):
-            compiled = _summarise[grid](whole, summary, *self.arguments, num_warps=WARPS)
+        with torch.cuda.device_of(tensor_BHSD):
+            compiled = _summarise[grid](tensor_BHSD, summary, *self.arguments, num_warps=WARPS)
         # Choosing among compiled kernels takes most of a launch, and here the choice is made.
         self._launch = compiled[grid] if compiled is not None else None
 
 
-def plan_for(whole: Tensor) -> Plan:
-    """Of a tensor [B, H, S, D] on a GPU."""
-    aligned = whole.data_ptr() % 16 == 0  # kernels differ with it
-    return _plan(whole.shape, whole.stride(), whole.dtype, whole.device, aligned)
+def kernel_for(tensor_BHSD: Tensor) -> SummaryKernel:
+    """The launch that serves a tensor on a GPU."""
+    aligned = tensor_BHSD.data_ptr() % 16 == 0  # compiled kernels differ with it
+    shape, strides = tensor_BHSD.shape, tensor_BHSD.stride()
+    return _kernel(shape, strides, tensor_BHSD.dtype, tensor_BHSD.device, aligned)
 
 
 @cache
-def _plan(
+def _kernel(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     dtype: torch.dtype,
     device: torch.device,
     aligned: bool,
-) -> Plan:
+) -> SummaryKernel:
     batch, heads, length, dim = shape
     rows = batch * length
     channels = min(MOST_CHANNELS, triton.next_power_of_2(dim))
@@ -74,80 +76,88 @@ def _plan(
     stretches = min(
         triton.cdiv(PROGRAMS, heads * blocks), triton.cdiv(rows, _LEAST_TILES * tile_rows)
     )
-    each = triton.cdiv(triton.cdiv(rows, stretches), tile_rows) * tile_rows
-    stretches = triton.cdiv(rows, each)
-    arguments = (rows, length, dim, each, *strides, blocks, channels, tile_rows, _SPARE)
-    return Plan(heads, dim, channels, blocks, stretches, arguments)
+    stretch_rows = triton.cdiv(triton.cdiv(rows, stretches), tile_rows) * tile_rows
+    stretches = triton.cdiv(rows, stretch_rows)
+    arguments = (rows, length, dim, stretch_rows, *strides, blocks, channels, tile_rows, _SPARE)
+    return SummaryKernel(heads, dim, channels, blocks, stretches, arguments)
 
 
 @triton.jit
-def _tile(base, r, c, last, length, dim, stride_b, stride_s):  # noqa: ANN001
-    """Values of some rows in float32 and which of them are finite; what is not there is not."""
-    there = (r[:, None] < last) & (c[None, :] < dim)
-    row = (r // length).to(tl.int64) * stride_b + (r % length).to(tl.int64) * stride_s
-    x = tl.load(base + row[:, None], mask=there, other=float("inf")).to(tl.float32)
-    finite = tl.abs(x) < float("inf")
+def _load_tile(base, r, c, end_row, length, dim, stride_b, stride_s):
+    """Values in float32 and which of them are finite, both [ROWS, CHANNELS]; what lies outside of
+    the stretch or the head is not finite. base [1, CHANNELS] of pointers, r [ROWS], c [CHANNELS].
+    """
+    inside = (r[:, None] < end_row) & (c[None, :] < dim)  # [ROWS, CHANNELS]
+    # [ROWS]
+    offset = (r // length).to(tl.int64) * stride_b + (r % length).to(tl.int64) * stride_s
+    # [ROWS, CHANNELS]
+    x = tl.load(base + offset[:, None], mask=inside, other=float("inf")).to(tl.float32)
+    finite = tl.abs(x) < float("inf")  # [ROWS, CHANNELS]
     return tl.where(finite, x, 0.0), finite
 
 
 @triton.jit
 def _summarise(
-    x_ptr,  # noqa: ANN001
-    summary_ptr,  # noqa: ANN001
-    all_rows,  # noqa: ANN001
-    length,  # noqa: ANN001
-    dim,  # noqa: ANN001
-    rows,  # noqa: ANN001
-    stride_b,  # noqa: ANN001
-    stride_h,  # noqa: ANN001
-    stride_s,  # noqa: ANN001
-    stride_d,  # noqa: ANN001
-    blocks,  # noqa: ANN001
+    x_ptr,  # [B, H, S, D] of any strides
+    summary_ptr,  # float32 [stretches, H, blocks, CHANNELS + SPARE]
+    all_rows,  # B * S
+    length,  # S
+    dim,  # D
+    stretch_rows,
+    stride_b,
+    stride_h,
+    stride_s,
+    stride_d,
+    blocks,
     CHANNELS: tl.constexpr,
     ROWS: tl.constexpr,
     SPARE: tl.constexpr,
 ) -> None:
-    program = tl.program_id(0)
+    program = tl.program_id(0)  # head * blocks + block
     stretch = tl.program_id(1)
     first_c = (program % blocks) * CHANNELS
-    c = first_c + tl.arange(0, CHANNELS)
-    first = stretch * rows
-    last = tl.minimum(first + rows, all_rows)
+    c = first_c + tl.arange(0, CHANNELS)  # [CHANNELS]
+    first_row = stretch * stretch_rows
+    end_row = tl.minimum(first_row + stretch_rows, all_rows)
     base = x_ptr + (program // blocks).to(tl.int64) * stride_h
-    base += c[None, :].to(tl.int64) * stride_d
+    base += c[None, :].to(tl.int64) * stride_d  # [1, CHANNELS]
 
     # Near the mean, so that squares of distances from it lose nothing.
-    x, finite = _tile(base, first + tl.arange(0, ROWS), c, last, length, dim, stride_b, stride_s)
+    r = first_row + tl.arange(0, ROWS)  # [ROWS]
+    x, finite = _load_tile(base, r, c, end_row, length, dim, stride_b, stride_s)
     pivot = tl.sum(x) / tl.maximum(tl.sum(finite.to(tl.int32)), 1)
     low = tl.full((ROWS, CHANNELS), float("inf"), tl.float32)
     high = tl.full((ROWS, CHANNELS), -float("inf"), tl.float32)
     total = tl.zeros((ROWS, CHANNELS), tl.float32)
     squares = tl.zeros((ROWS, CHANNELS), tl.float32)
-    counts = tl.zeros((ROWS, CHANNELS), tl.int32)  # finite ones, and zeros in the upper half
-    for start in range(first, last, ROWS):
-        r = start + tl.arange(0, ROWS)
-        x, finite = _tile(base, r, c, last, length, dim, stride_b, stride_s)
+    counts = tl.zeros((ROWS, CHANNELS), tl.int32)  # finite values, and zeros in the upper half
+    for start in range(first_row, end_row, ROWS):
+        r = start + tl.arange(0, ROWS)  # [ROWS]
+        # [ROWS, CHANNELS], both
+        x, finite = _load_tile(base, r, c, end_row, length, dim, stride_b, stride_s)
         low = tl.where(finite, tl.minimum(low, x), low)
         high = tl.where(finite, tl.maximum(high, x), high)
-        distance = tl.where(finite, x - pivot, 0.0)
+        distance = tl.where(finite, x - pivot, 0.0)  # [ROWS, CHANNELS]
         total += distance
         squares += distance * distance
         counts += tl.where(finite, tl.where(x == 0.0, 65537, 1), 0)
 
-    least = tl.min(low, axis=0)
-    largest = tl.max(high, axis=0)
-    sizes = tl.where(largest >= least, tl.maximum(tl.abs(least), tl.abs(largest)), 0.0)
+    least = tl.min(low, axis=0)  # [CHANNELS]
+    largest = tl.max(high, axis=0)  # [CHANNELS]
+    # [CHANNELS]
+    maxima = tl.where(largest >= least, tl.maximum(tl.abs(least), tl.abs(largest)), 0.0)
     count = tl.sum(counts & 65535)
     zeros = tl.sum(counts >> 16)
-    seen = (last - first) * tl.minimum(CHANNELS, dim - first_c)
+    values = (end_row - first_row) * tl.minimum(CHANNELS, dim - first_c)
     distances = tl.sum(total)
     mean = distances / tl.maximum(count, 1)
-    place = summary_ptr + (stretch * tl.num_programs(0) + program) * (CHANNELS + SPARE)
-    tl.store(place + tl.arange(0, CHANNELS), sizes)
-    tl.store(place + CHANNELS, count.to(tl.float32))
-    tl.store(place + CHANNELS + 1, (seen - count).to(tl.float32))
-    tl.store(place + CHANNELS + 2, zeros.to(tl.float32))
-    tl.store(place + CHANNELS + 3, tl.min(least, axis=0))
-    tl.store(place + CHANNELS + 4, tl.max(largest, axis=0))
-    tl.store(place + CHANNELS + 5, pivot + mean)
-    tl.store(place + CHANNELS + 6, tl.sum(squares) - distances * mean)
+    # [CHANNELS + SPARE], of this program
+    out_ptr = summary_ptr + (stretch * tl.num_programs(0) + program) * (CHANNELS + SPARE)
+    tl.store(out_ptr + tl.arange(0, CHANNELS), maxima)
+    tl.store(out_ptr + CHANNELS, count.to(tl.float32))
+    tl.store(out_ptr + CHANNELS + 1, (values - count).to(tl.float32))
+    tl.store(out_ptr + CHANNELS + 2, zeros.to(tl.float32))
+    tl.store(out_ptr + CHANNELS + 3, tl.min(least, axis=0))
+    tl.store(out_ptr + CHANNELS + 4, tl.max(largest, axis=0))
+    tl.store(out_ptr + CHANNELS + 5, pivot + mean)
+    tl.store(out_ptr + CHANNELS + 6, tl.sum(squares) - distances * mean)

@@ -1,39 +1,34 @@
-"""Sees attention as transformers' models call it, whatever computes it: eager, sdpa, flash, flex.
+"""Attention calls of transformers' models, whatever computes them: eager, sdpa, flash, flex.
 
-They ask a table for the function of their configuration. While a capture is on, the table's answer
-is wrapped; behind the last capture the table's method is the one it was.
+The models ask AttentionInterface for the function of their configuration. While a capture is on,
+its answer is wrapped; after the last capture its method is the original one.
 """
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from assay.captures.torch import call as torch_call
 from assay.captures.torch import compiled
-from assay.captures.torch.call import Scalars, Tensors
-from assay.captures.torch.patches import Patch
-
-if TYPE_CHECKING:
-    from assay.captures.torch.taking import Taking
-
-_NO_TENSOR = "it is a {}, not a tensor"
+from assay.captures.torch.functions import Patch, autocast
+from assay.captures.torch.recorder import TorchRecorder
+from assay.captures.torch.sites import Scalars, Tensors
 
 
-def places() -> Iterator[tuple[Any, str]]:
-    """The method that models ask, where transformers is loaded."""
+def locations() -> Iterator[tuple[Any, str]]:
+    """The method that models call, if transformers is loaded."""
     if "transformers" in sys.modules:
         from transformers.modeling_utils import AttentionInterface
 
         yield AttentionInterface, "get_interface"
 
 
-def get_interface(table: Any, attn_implementation: str, default: Callable) -> Callable:
-    """In place of the table's, which it asks."""
+def get_interface(interface: Any, attn_implementation: str, default: Callable) -> Callable:
+    """Wrap what AttentionInterface's own method returns, in whose place it stands."""
     name = attn_implementation
-    found = patch.original(table, name, default)
+    function = patch.original(interface, name, default)
 
     def attention(
         module: Any,
@@ -44,13 +39,13 @@ def get_interface(table: Any, attn_implementation: str, default: Callable) -> Ca
         *more: Any,
         **rest: Any,
     ) -> Any:
-        given = (module, query, key, value, attention_mask, *more)
+        args = (module, query, key, value, attention_mask, *more)
         if torch.compiler.is_compiling():
-            return _traced(name, found, given, rest)
-        for taking in patch.takings:
-            if taking.sites.knows(module):
-                return _seen(taking, name, found, given, rest)
-        return found(*given, **rest)
+            return _traced(name, function, args, rest)
+        for recorder in patch.recorders:
+            if module in recorder.sites:
+                return _recorded(recorder, name, function, args, rest)
+        return function(*args, **rest)
 
     return attention
 
@@ -58,87 +53,91 @@ def get_interface(table: Any, attn_implementation: str, default: Callable) -> Ca
 patch = Patch(get_interface)
 
 
-def _seen(
-    taking: "Taking", name: str, found: Callable, given: tuple[Any, ...], rest: dict[str, Any]
+def _recorded(
+    recorder: TorchRecorder,
+    name: str,
+    function: Callable,
+    args: tuple[Any, ...],
+    rest: dict[str, Any],
 ) -> Any:
-    draft = taking.begin_call(given[1], given[0])
-    if draft is not None:
-        draft.add_call(*of_table(name, given, rest))
-    with taking.one_call():
-        answer = found(*given, **rest)
-    if draft is not None:
-        taking.end_call(draft, answer[0].transpose(1, 2))
-    return answer
+    builder = recorder.begin_call(args[1], args[0])
+    if builder is not None:
+        builder.add_call(*_call(name, args, rest))
+    with recorder.within_call():
+        result = function(*args, **rest)
+    if builder is not None:
+        recorder.end_call(builder, result[0].transpose(1, 2))
+    return result
 
 
-def _traced(name: str, found: Callable, given: tuple[Any, ...], rest: dict[str, Any]) -> Any:
-    for taking in patch.takings:
-        compiled.tell("table is asked", taking.model)
-    answer = found(*given, **rest)
-    tensors, scalars, _ = of_table(name, given, rest)
-    tensors["out"] = answer[0].transpose(1, 2)
-    for taking in patch.takings:
-        compiled.tell("table answers", taking.model, compiled.NO_SITE, tensors, scalars)
-    return answer
+def _traced(name: str, function: Callable, args: tuple[Any, ...], rest: dict[str, Any]) -> Any:
+    for recorder in patch.recorders:
+        compiled.emit("interface begins", recorder.model)
+    result = function(*args, **rest)
+    tensors, scalars, _ = _call(name, args, rest)
+    tensors["out"] = result[0].transpose(1, 2)
+    for recorder in patch.recorders:
+        compiled.emit("interface ends", recorder.model, compiled.NO_SITE, tensors, scalars)
+    return result
 
 
-def of_table(
-    name: str, given: tuple[Any, ...], rest: dict[str, Any]
+def _call(
+    name: str, args: tuple[Any, ...], rest: dict[str, Any]
 ) -> tuple[Tensors, Scalars, dict[str, str]]:
-    """Tensors and scalars of a call through the table, and why others are absent.
+    """Tensors and scalars of a call through the interface, and why others are absent.
 
     k and v are as the model gives them: transformers' sdpa may repeat their heads afterwards.
     """
-    _, query, key, value, mask = given[:5]
+    _, query, key, value, mask = args[:5]
     tensors = {"q": query, "k": key, "v": value}
     why = {}
     if isinstance(mask, Tensor):
-        # flash attention is given which keys are there, [B, S]
+        # flash attention gets which keys are there, [B, S]
         tensors["mask"] = mask[:, None, None, :] != 0 if mask.dim() == 2 else mask
     elif mask is not None:
-        why["mask"] = _NO_TENSOR.format(type(mask).__name__)
-    for ours, theirs in (("sinks", "s_aux"), ("bias", "position_bias")):
-        if isinstance(rest.get(theirs), Tensor):
-            tensors[ours] = rest[theirs]
+        why["mask"] = f"it is a {type(mask).__name__}, not a tensor"
+    for stored_as, argument in (("sinks", "s_aux"), ("bias", "position_bias")):
+        if isinstance(rest.get(argument), Tensor):
+            tensors[stored_as] = rest[argument]
     if name == "sdpa":
-        tensors = torch_call.as_cast(tensors, query.device.type)
-    return tensors, _scalars(name, given, rest), why
+        tensors = autocast(tensors, query.device.type)
+    return tensors, _scalars(name, args, rest), why
 
 
-def _scalars(name: str, given: tuple[Any, ...], rest: dict[str, Any]) -> Scalars:
-    module, query, _, _, mask = given[:5]
+def _scalars(name: str, args: tuple[Any, ...], rest: dict[str, Any]) -> Scalars:
+    module, query, key, value, mask = args[:5]
     scale = rest.get("scaling")
     scalars: Scalars = {
         "implementation": "sdpa" if name == "sdpa" else f"transformers:{name}",
         "scale": query.shape[-1] ** -0.5 if scale is None else scale,
         "dropout": rest.get("dropout") or 0.0,
     }
-    flag = rest.get("is_causal")
-    if flag is None:
-        flag = getattr(module, "is_causal", True)
-    if name == "sdpa":  # its own rule: a mask, or a single query, says it all
-        scalars["causal"] = bool(flag) and mask is None and query.shape[2] > 1
+    causal = rest.get("is_causal")
+    if causal is None:
+        causal = getattr(module, "is_causal", True)
+    if name == "sdpa":  # its own rule: a mask, or a single query, decides
+        scalars["causal"] = bool(causal) and mask is None and query.shape[2] > 1
         scalars["alignment"] = "top-left"
-        scalars["kv_repeated"] = _repeats(module, given[2], given[3], mask)
+        scalars["kv_repeated"] = _repeats_heads(module, key, value, mask)
     elif name == "eager":
         scalars["causal"] = False  # whatever is hidden, its mask hides
     elif "flash" in name:
-        scalars["causal"] = bool(flag)
+        scalars["causal"] = bool(causal)
         scalars["alignment"] = "bottom-right"
         scalars["window"] = rest.get("sliding_window")
     scalars["softcap"] = rest.get("softcap")
     return {name: value for name, value in scalars.items() if value is not None}
 
 
-def _repeats(module: Any, key: Tensor, value: Tensor, mask: Any) -> bool | None:
-    """Whether transformers' sdpa repeats heads of k and v before it calls torch's, which may then
-    take another kernel; None where there is nothing to repeat, or it does not say."""
+def _repeats_heads(module: Any, key: Tensor, value: Tensor, mask: Any) -> bool | None:
+    """True where transformers' sdpa repeats heads of k and v before it calls torch's, which may
+    then take another kernel; None where there is nothing to repeat, or it does not say."""
     from transformers.integrations import sdpa_attention
 
     if getattr(module, "num_key_value_groups", 1) == 1:
         return None
-    decides = getattr(sdpa_attention, "use_gqa_in_sdpa", None)
-    if decides is None:
+    uses_gqa = getattr(sdpa_attention, "use_gqa_in_sdpa", None)
+    if uses_gqa is None:
         return None
-    arguments = (mask, key, value)[: decides.__code__.co_argcount]
-    return not decides(*arguments)
+    arguments = (mask, key, value)[: uses_gqa.__code__.co_argcount]
+    return not uses_gqa(*arguments)
