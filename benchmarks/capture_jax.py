@@ -24,7 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.captures.jax import Capture, capturing_flax
+import assay
+from assay.captures.jax import FlaxCapture
 from assay.laws import pairs
 from assay.models.gemma.fast import model as gemma_fast
 
@@ -68,7 +69,7 @@ class Training:
     variables: Any
     model: gemma_fast.Module
     plain: Callable[[Any], Any]
-    results: Callable[[Capture], Callable[[Any], Any]]
+    results: Callable[[FlaxCapture], Callable[[Any], Any]]
 
 
 def training(width: int, depth: int, batch: int, length: int) -> Training:
@@ -103,7 +104,7 @@ def training(width: int, depth: int, batch: int, length: int) -> Training:
     def plain(variables: Any) -> Any:
         return trained(variables, jax.grad(loss)(variables))
 
-    def results(capture: Capture) -> Callable[[Any], Any]:
+    def results(capture: FlaxCapture) -> Callable[[Any], Any]:
         def step(variables: Any) -> Any:
             gradient, taken = jax.grad(capture.collect(loss), has_aux=True)(variables)
             return trained(variables, gradient), taken
@@ -122,7 +123,7 @@ def measured(trained: Training, folder: Path, rounds: int) -> dict[str, Any]:
     with ExitStack() as opened:
         captures = {
             name: opened.enter_context(
-                capturing_flax(trained.model, folder / str(place), **choices)
+                assay.capturing(trained.model, folder / str(place), **choices)
             )
             for place, (name, choices) in enumerate(WAYS.items())
             if choices
@@ -146,7 +147,7 @@ def measured(trained: Training, folder: Path, rounds: int) -> dict[str, Any]:
 def block(
     trained: Training,
     results: Callable[[Any], Any],
-    captures: dict[str, Capture],
+    captures: dict[str, FlaxCapture],
     name: str,
     first: int,
 ) -> float:

@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.captures.jax import capturing_flax
+from assay.captures.jax import FlaxCapture
+from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 
 WIDTH, HEADS, LENGTH, BATCH = 4, 2, 3, 2
@@ -82,8 +83,9 @@ def loss(model: nn.Module) -> Any:
     return lambda variables, x: model.apply(variables, x).sum()
 
 
-def capture(model: nn.Module | None, path: Any, **choices: Any) -> Any:
-    return capturing_flax(model, path / "store", scale=1.0, **choices)
+def capture(model: nn.Module | None, path: Any, *, attention: Any = None, **choices: Any) -> Any:
+    store = Store.create(path / "store")
+    return FlaxCapture(model, store, CaptureOptions(**choices), scale=1.0, attention=attention)
 
 
 def records(path: Any) -> list:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax_models import keys, records, tensors
 
-from assay.captures.jax import capturing_flax
+import assay
 from assay.captures.jax import einsum as jax_einsum
 
 
@@ -48,9 +48,9 @@ def test_two_einsums_are_an_attention(first, second):
     weights = jax.nn.softmax(scores, axis=-1)
     out = jnp.einsum(second, weights, v)
     scored = jax_einsum.scores(first, (q, k), scores)
-    seen = jax_einsum.weighted(scored, second, (weights, v), out)
-    assert seen.order == ("BHSD" if first.startswith("bkt") else "BSHD")
-    found = {name: np.asarray(x, np.float64) for name, x in seen.tensors.items()}
+    tensors = jax_einsum.weighted(scored, second, (weights, v), out)
+    assert scored.order == ("BHSD" if first.startswith("bkt") else "BSHD")
+    found = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
     heads = K * G if "kg" in first else G if "tg" in first else K
     assert found["q"].shape == (B, heads, T, D)
     assert found["k"].shape == (B, 1 if "tg" in first else K, S, D)
@@ -87,7 +87,7 @@ class Functional(nn.Module):
 def test_a_call_of_jax_is_seen_in_any_module(tmp_path):
     model, x = Functional(), drawn("btd", 3)
     variables = jax.jit(model.init)(jax.random.key(0), x)
-    with capturing_flax(model, tmp_path / "store"):
+    with assay.capturing(model, tmp_path / "store"):
         jax.jit(jax.grad(lambda v, x: model.apply(v, x).sum()))(variables, x)
     (record,) = records(tmp_path)
     assert record.key.site == "Functional" and record.phase == "train"
@@ -114,7 +114,7 @@ def test_the_attention_of_flax(tmp_path):
     model, x = Stack(), drawn("btd", 4)
     mask = nn.make_causal_mask(jnp.ones((B, T)))
     variables = jax.jit(model.init)(jax.random.key(0), x, mask)
-    with capturing_flax(model, tmp_path / "store", scale=1.0):
+    with assay.capturing(model, tmp_path / "store", scale=1.0):
         jax.jit(model.apply)(variables, x, mask)
     assert keys(tmp_path) == [(0, 0, 0), (0, 1, 0)]
     assert [record.key.site for record in records(tmp_path)] == ["first", "second"]
@@ -142,7 +142,7 @@ def test_an_attention_whose_core_is_not_seen(tmp_path):
     model, x = HiddenAttention(), drawn("btd", 5)
     positions = jnp.arange(T)[None]
     variables = jax.jit(model.init)(jax.random.key(0), x, positions)
-    with capturing_flax(model, tmp_path / "store"):
+    with assay.capturing(model, tmp_path / "store"):
         jax.jit(model.apply)(variables, x, positions)
     (record,) = records(tmp_path)
     assert set(record.tensors) == {"x", "positions", "k", "v", "layer_out"}
@@ -164,7 +164,7 @@ def test_of_attentions_in_each_other_the_inner_is_taken(tmp_path):
     model, x = OuterAttention(), drawn("btd", 6)
     mask = jnp.ones((B, 1, T, T), dtype=bool)
     variables = jax.jit(model.init)(jax.random.key(0), x, mask)
-    with capturing_flax(model, tmp_path / "store"):
+    with assay.capturing(model, tmp_path / "store"):
         jax.jit(model.apply)(variables, x, mask)
     assert [record.key.site for record in records(tmp_path)] == ["self"]
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.captures.jax import capturing_flax
+import assay
 from assay.captures.store import Store
 from assay.models.gemma import model as gemma
 from assay.models.gemma.fast import model as gemma_fast
@@ -86,7 +86,7 @@ def fast(tmp_path_factory):
         return jax.grad(loss)(variables)
 
     path = tmp_path_factory.mktemp("fast") / "store"
-    with capturing_flax(model, path) as taken:
+    with assay.capturing(model, path) as taken:
         cache = prefill(tokens[:, :PROMPT])
         for place in range(PROMPT, SLOTS):
             cache = decode(tokens[:, place : place + 1], jnp.int32(place), cache)
@@ -160,7 +160,7 @@ def experts(tmp_path_factory):
     variables = drawn(shapes)
     apply = jit(attention.apply)
     path = tmp_path_factory.mktemp("experts") / "store"
-    with capturing_flax(attention, path):
+    with assay.capturing(attention, path):
         _, cache = apply(variables, x, positions, mask, None)
         token = [None, normal((BATCH, 1, 6), seed=5)]
         further = jnp.ones((BATCH, 1, 1, 4), dtype=bool)

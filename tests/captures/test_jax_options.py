@@ -171,9 +171,9 @@ def test_a_predicate_decides(tmp_path):
 
 def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, monkeypatch, capsys):
     """XLA would end the step with an error of its own where a callback raises."""
-    from assay.captures.jax import host
+    from assay.captures.jax import recorder
 
-    real = host._held
+    real = recorder._held
 
     def failing(one):
         if failing.times:
@@ -182,7 +182,7 @@ def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, mon
         return real(one)
 
     failing.times = 1
-    monkeypatch.setattr(host, "_held", failing)
+    monkeypatch.setattr(recorder, "_held", failing)
     taken = run(tmp_path, times=2)
     assert keys(tmp_path) == [(1, 0, 0)]
     ((reason, count),) = taken.report().dropped.items()
@@ -216,7 +216,7 @@ def test_what_arrives_after_the_end_is_left(tmp_path):
 
 def unpacked(**tensors):
     entries = {n: TensorEntry(dtype=x.dtype.name, shape=x.shape) for n, x in tensors.items()}
-    return jax_statistics.unpacked(entries, np.asarray(jax_statistics.packed(tensors)))
+    return jax_statistics.unpack(entries, np.asarray(jax_statistics.pack(tensors)))
 
 
 def assert_alike(found, wanted):

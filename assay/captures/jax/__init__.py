@@ -1,9 +1,9 @@
-"""Captures attention calls of Flax models in JAX, while they run and without a change to them.
+"""Attention inputs out of any Flax model in JAX while its programs run, its code untouched.
 
 with assay.capturing(model, "captures", every=20) as capture:
     train_step(params, batch)                        # jitted long ago: traced anew, once
-    loss, taken = jax.jit(capture.collect(loss_of))(params, batch)   # or as results
-    capture.save(taken, step=3)
+    loss, calls = jax.jit(capture.collect(loss_of))(params, batch)   # or as results
+    capture.save(calls, step=3)
 """
 
 import functools
@@ -11,21 +11,19 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.captures.jax import cores, identity, loops, sites, trace
-from assay.captures.jax.callbacks import Calling
-from assay.captures.jax.collected import Collected, Collecting, calls
-from assay.captures.jax.frame import Frame, Sink, here
-from assay.captures.jax.host import Post, loaded, taken
-from assay.captures.jax.observer import Observer
-from assay.captures.manifest import Phase
+from assay.captures.jax import functions, loops, sites, trace
+from assay.captures.jax.callbacks import CallbackSink
+from assay.captures.jax.forward_pass import ForwardPass, Sink, active
+from assay.captures.jax.interceptor import FlaxInterceptor
+from assay.captures.jax.recorder import JaxRecorder
+from assay.captures.jax.results import CollectedCalls, ResultSink, unstacked
+from assay.captures.manifest import Phase, Scalar
 from assay.captures.recording import Recording
 from assay.captures.recording.counts import RecordingReport
 from assay.captures.recording.options import CaptureOptions
@@ -33,96 +31,73 @@ from assay.captures.store import Store
 from assay.errors import BadInput
 
 _tokens = itertools.count(1)
+_LONGEST_VALUE = 300  # characters of a field that is written out
 
 
-def capturing_flax(
-    model: nn.Module | type[nn.Module] | None,
-    to: Store | Path | str = "captures",
-    options: CaptureOptions | None = None,
-    *,
-    run: str | None = None,
-    phase: Phase | None = None,
-    scale: float | None = None,
-    attention: sites.Chooser | type | Sequence[type] | None = None,
-    **choices: Any,
-) -> "Capture":
-    """Capture what the attentions of a Flax model are given, while the `with` lasts.
+class FlaxCapture:
+    """One capture of one model. Use it with `with`.
 
-    model: the module, or its class; None is any. choices: fields of CaptureOptions, on top of
-    `options`.
-    phase: in place of what the calls tell. scale: what scores are multiplied with, for attentions
-    written out with einsum, which do not tell. attention: the class of attention modules, or a
-    function that says of a module whether it is one; else all whose class has that in its name.
+    `model` is the module, or its class; None is any. `phase` replaces what the calls show. `scale`
+    is what scores are multiplied with, for attentions written out with einsum, which do not show
+    it. `attention` is the class of attention modules, or a function that says of a module whether
+    it is one; else all whose class has that in its name.
     """
-    observer = Observer(model, sites.chooser(attention), scale=scale)
-    store = to if isinstance(to, Store) else Store.create(Path(to))
-    chosen = _chosen(options or CaptureOptions(), choices)
-    return Capture(observer, store, chosen, run=run, phase=phase)
-
-
-class Capture:
-    """One run that is captured; made by `capturing_flax`."""
 
     def __init__(
         self,
-        observer: Observer,
+        model: nn.Module | type[nn.Module] | None,
         store: Store,
         options: CaptureOptions,
         *,
-        run: str | None,
-        phase: Phase | None,
+        run: str | None = None,
+        phase: Phase | None = None,
+        scale: float | None = None,
+        attention: sites.Choice = None,
     ) -> None:
+        self.store = store
         self.options = options
-        self._observer = observer
-        self._phase = phase
-        self._token = next(_tokens)
-        self._device = _device()
-        self._steps: list[jax.Array] = []  # given inside functions, while they are traced
+        self.interceptor = FlaxInterceptor(model, sites.attention_test(attention), scale=scale)
+        self.token = next(_tokens)
+        self._steps: list[jax.Array] = []  # said inside functions, while they are traced
         self._recording = Recording(
             store,
             run=run,
             rank=jax.process_index(),
             options=options,
-            model=identity.model(observer.model),
-            config=identity.config(observer.model),
+            model=_identity(model),
+            config=_configuration(model),
         )
-        self._post = Post(self._recording, device=self._device, phase=phase)
+        self._recorder = JaxRecorder(self._recording, device=_device(), phase=phase)
         self._stack = ExitStack()
         self._saved: dict[tuple[int, int, str], int] = {}
 
     @property
     def run(self) -> str:
+        """Name of this run in the store."""
         return self._recording.run
 
-    @property
-    def store(self) -> Store:
-        return self._recording.store
-
-    def __enter__(self) -> "Capture":
+    def __enter__(self) -> "FlaxCapture":
         trace.require_known_traces()
         with ExitStack() as stack:
             stack.enter_context(self._recording)
-            stack.callback(self._post.close)
+            stack.callback(self._recorder.close)
             stack.callback(self._tell_if_nothing)
             stack.callback(jax.effects_barrier)  # the first of these to run
-            stack.enter_context(self._watching())
+            stack.enter_context(self._intercepting())
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
+        """Wait for all callbacks, then for the writer."""
         self._stack.__exit__(*error)
 
-    def close(self) -> None:
-        """Wait for all callbacks, then for the writer."""
-        self._stack.close()
-
     def report(self) -> RecordingReport:
-        """How it stands: exact once closed."""
+        """Records captured and dropped; exact after the `with`."""
         return self._recording.report()
 
     @contextmanager
     def step(self, number: int | jax.Array) -> Iterator[None]:
-        """What runs inside belongs to this step.
+        """Make what runs inside belong to this step.
 
         Outside of traced functions it waits at its end for all callbacks, and where no call of the
         step is wanted the plain program runs. Inside one, the number may be traced.
@@ -135,7 +110,7 @@ class Capture:
                 self._steps.pop()
             return
         jax.effects_barrier()  # what was begun before is of another step
-        before, self._post.step = self._post.step, int(number)
+        before, self._recorder.step = self._recorder.step, int(number)
         try:
             if self._wants(int(number)):
                 yield
@@ -144,92 +119,88 @@ class Capture:
                     yield
         finally:
             jax.effects_barrier()
-            self._post.step = before
+            self._recorder.step = before
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What runs inside is not captured: programs compiled without capture run again."""
-        captures, here.captures = here.captures, [c for c in here.captures if c is not self]
+        """Leave out what runs inside: programs compiled without capture run again."""
+        captures = active.captures
+        active.captures = [capture for capture in captures if capture is not self]
         try:
-            with trace.setting(_tokens_of(here.captures)):
+            with trace.setting(_tokens_of(active.captures)):
                 yield
         finally:
-            here.captures = captures
+            active.captures = captures
 
     def collect(self, function: Callable) -> Callable:
-        """A function that also returns what its attentions were given: `(result, taken)`.
+        """A function that also returns what its attentions were given: `(result, calls)`.
 
         It can be put into jit, grad with has_aux, and whatever else takes a function of arrays.
         """
 
         @functools.wraps(function)
-        def collecting(*args: Any, **kwargs: Any) -> tuple[Any, Collected]:
-            sink = Collecting(self.options)
-            with self._watching(), self.frame(sink):
+        def collecting(*args: Any, **kwargs: Any) -> tuple[Any, CollectedCalls]:
+            sink = ResultSink(self.options)
+            with self._intercepting(), self.forward_pass(sink):
                 result = function(*args, **kwargs)
-            found = sink.collected()
-            if not found.told:
-                raise BadInput(f"no attention was called; {self._observer.looked_for()}")
-            return result, found
+            collected = sink.collected()
+            if not collected.calls:
+                raise BadInput(f"no attention was called; {self.interceptor.description()}")
+            return result, collected
 
         return collecting
 
-    def save(self, taken_calls: Collected, *, step: int) -> None:
+    def save(self, collected: CollectedCalls, *, step: int) -> None:
         """Put what a collected function returned into the store, as one step."""
-        for one in calls(taken_calls):
-            site, kept = one.told.call.site, one.told.kept
-            if not self._recording.wants(step=step, layer=one.layer, site=site):
+        for single in unstacked(collected):
+            call, layer, site = single.stacked.call, single.layer, single.stacked.call.site
+            if not self._recording.wants(step=step, layer=layer, site=site):
                 continue
-            number = self._saved.get((step, one.layer, site), 0)
-            self._saved[step, one.layer, site] = number + 1
-            key = self._recording.key(step=step, layer=one.layer, site=site, call=number)
-            if self._recording.turned_away(key, one.nbytes):
-                continue
-            self._recording.put(
-                taken(
-                    key,
-                    one.told.call,
-                    kept,
-                    device=self._device,
-                    phase=self._phase,
-                    nbytes=one.nbytes,
-                    load=functools.partial(loaded, kept, one.taken()),
-                )
+            number = self._saved.get((step, layer, site), 0)
+            self._saved[step, layer, site] = number + 1
+            key = self._recording.key(step=step, layer=layer, site=site, call=number)
+            self._recorder.put(
+                self._recording,
+                key,
+                call,
+                single.stacked.kept,
+                nbytes=single.nbytes,
+                arrays=single.arrays,
             )
 
     @contextmanager
-    def frame(self, sink: Sink | None = None) -> Iterator[Frame]:
+    def forward_pass(self, sink: Sink | None = None) -> Iterator[ForwardPass]:
         """One run of the model: while it is traced, or computed at once."""
-        frame = Frame(self)
+        forward_pass = ForwardPass(self)
         with trace.kept_apart("collecting" if sink else "calling"):
             step = self._steps[-1] if self._steps else None
-            frame.sink = sink or Calling(self._post, self.options, frame.layers, step)
-            here.frames.append(frame)
+            forward_pass.sink = sink or CallbackSink(
+                self._recorder, self.options, forward_pass.layers, step
+            )
+            active.passes.append(forward_pass)
             try:
-                yield frame
+                yield forward_pass
             finally:
-                here.frames.remove(frame)
-            frame.sink.end()
+                active.passes.remove(forward_pass)
+            forward_pass.sink.end()
 
     @contextmanager
-    def _watching(self) -> Iterator[None]:
-        """See calls of Flax methods in this thread, and of what they are made of."""
-        if self in here.captures:
+    def _intercepting(self) -> Iterator[None]:
+        """See calls of Flax methods in this thread, and of the functions that they call."""
+        if self in active.captures:
             yield
             return
+        intercept = functools.partial(self.interceptor.intercept, self)
         with ExitStack() as stack:
-            stack.enter_context(loops.stand_ins(cores.stand_ins(_seen_alone)))
-            here.captures.append(self)
-            stack.callback(here.captures.remove, self)
-            stack.enter_context(trace.setting(_tokens_of(here.captures)))
-            stack.enter_context(nn.intercept_methods(self._intercept))
+            stack.enter_context(loops.patched(functions.replacements(_see_alone)))
+            active.captures.append(self)
+            stack.callback(active.captures.remove, self)
+            stack.enter_context(trace.setting(_tokens_of(active.captures)))
+            stack.enter_context(nn.intercept_methods(intercept))
             yield
 
-    def _intercept(self, call: Callable, args: Any, kwargs: Any, context: Any) -> Any:
-        return self._observer.intercept(self, call, args, kwargs, context)
-
     def _wants(self, step: int) -> bool:
-        """Whether a step is wanted, as far as that is known before it runs."""
+        """True where a step is wanted, as far as that is known before it runs."""
         options = self.options
         return (
             step % options.every == 0
@@ -238,33 +209,42 @@ class Capture:
         )
 
     def _tell_if_nothing(self) -> None:
-        if self._post.late:
-            self._recording.lost(f"came without a step: {self._post.late}")
-        if not self._post.sites and not self._saved and not self.report().records:
-            print(f"assay: nothing captured: {self._observer.looked_for()}", file=sys.stderr)
+        if self._recorder.late:
+            self._recording.lost(f"came without a step: {self._recorder.late}")
+        if not self._recorder.sites and not self._saved and not self.report().records:
+            print(f"assay: nothing captured: {self.interceptor.description()}", file=sys.stderr)
 
 
-def _chosen(options: CaptureOptions, choices: dict[str, Any]) -> CaptureOptions:
-    known = [field.name for field in fields(CaptureOptions)]
-    if unknown := set(choices) - set(known):
-        raise BadInput(
-            f"there is no choice {', '.join(sorted(unknown))}; there are {', '.join(known)}, and "
-            "of a Flax model phase, scale and attention"
-        )
-    return replace(options, **choices)
+def _tokens_of(captures: Sequence[FlaxCapture]) -> tuple[int, ...] | None:
+    """Tokens of the captures that are on: programs of different ones are kept apart."""
+    return tuple(capture.token for capture in captures) or None
 
 
-def _tokens_of(captures: Sequence[Capture]) -> tuple[int, ...] | None:
-    """Names the captures that are on: programs of different ones are kept apart."""
-    return tuple(capture._token for capture in captures) or None
-
-
-def _seen_alone(core: cores.Core) -> None:
-    """An attention that no attention module called: the module that did is its site."""
-    for frame in here.frames:
-        frame.owner._observer.alone(frame, core)
+def _see_alone(core: functions.AttentionCore) -> None:
+    """Pass on an attention that no attention module called: the module that did is its site."""
+    for each in active.passes:
+        each.capture.interceptor.see_alone(each, core)
 
 
 def _device() -> str:
     platform = jax.default_backend()
     return {"gpu": "cuda"}.get(platform, platform)
+
+
+def _identity(model: nn.Module | type | None) -> dict[str, Scalar]:
+    """Framework and class of a model."""
+    if model is None:
+        return {"framework": "flax", "class": None}
+    kind = model if isinstance(model, type) else type(model)
+    return {"framework": "flax", "class": f"{kind.__module__}.{kind.__qualname__}"}
+
+
+def _configuration(model: nn.Module | type | None) -> dict[str, Scalar]:
+    """Fields of a model; what is no plain value is written out."""
+    if model is None or isinstance(model, type):
+        return {}
+    values = {name: getattr(model, name) for name in sites.field_names(model)}
+    return {
+        name: value if isinstance(value, Scalar) else repr(value)[:_LONGEST_VALUE]
+        for name, value in values.items()
+    }

@@ -1,4 +1,4 @@
-"""Attention told by its two einsums: one makes scores of queries and keys, one weighs the values.
+"""Attention recognised by two einsums: one makes scores of queries and keys, one weighs values.
 
 The letters of an equation say which axis is which. B is the axis that comes first in the queries
 and is in both operands; axes that keys share too are kv heads; T and S end the scores; D is summed.
@@ -28,16 +28,8 @@ class Scores:
     order: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """A whole attention."""
-
-    tensors: dict[str, jax.Array]
-    order: str
-
-
 def scores(equation: str, operands: tuple[Any, ...], out: jax.Array) -> Scores | None:
-    """What an einsum computed, if that is scores of queries and keys."""
+    """Scores of queries and keys, if an einsum computed these."""
     parsed = _parsed(equation, operands)
     if parsed is None:
         return None
@@ -73,8 +65,8 @@ def scores(equation: str, operands: tuple[Any, ...], out: jax.Array) -> Scores |
 
 def weighted(
     scored: Scores, equation: str, operands: tuple[Any, ...], out: jax.Array
-) -> Seen | None:
-    """The attention whose scores were `scored`, if this einsum weighs values by them."""
+) -> dict[str, jax.Array] | None:
+    """q, k, v and out of the attention with these scores, if this einsum weighs values by them."""
     parsed = _parsed(equation, operands)
     if parsed is None or tuple(operands[0].shape) != scored.shape:
         return None
@@ -91,13 +83,12 @@ def weighted(
         return None
     if set(result) != {batch, *kv_heads, *groups, query, own[0]}:
         return None
-    tensors = {
+    return {
         "q": scored.q,
         "k": scored.k,
         "v": _arranged(operands[1], values, batch, kv_heads, summed[0] + own[0]),
         "out": _arranged(out, result, batch, kv_heads + groups, query + own[0]),
     }
-    return Seen(tensors=tensors, order=scored.order)
 
 
 def _parsed(equation: str, operands: tuple[Any, ...]) -> tuple[str, str, str] | None:
@@ -107,16 +98,16 @@ def _parsed(equation: str, operands: tuple[Any, ...]) -> tuple[str, str, str] | 
         return None
     left, right = sides[0].split(",")
     free = [c for c in string.ascii_letters if c not in equation]
-    wide = [
-        jnp.ndim(operand) - len(one.replace("...", ""))
-        for operand, one in zip(operands, (left, right), strict=True)
-        if "..." in one
+    hidden = [  # axes that an ellipsis stands for
+        jnp.ndim(operand) - len(letters.replace("...", ""))
+        for operand, letters in zip(operands, (left, right), strict=True)
+        if "..." in letters
     ]
-    rest = "".join(free[: wide[0]]) if wide else ""
-    if len(set(wide)) > 1 or (wide and wide[0] < 0):
+    rest = "".join(free[: hidden[0]]) if hidden else ""
+    if len(set(hidden)) > 1 or (hidden and hidden[0] < 0):
         return None
-    spelled = tuple(one.replace("...", rest) for one in (left, right, sides[1]))
-    if any(len(set(one)) != len(one) for one in spelled) or len(spelled[2]) < 3:
+    spelled = tuple(letters.replace("...", rest) for letters in (left, right, sides[1]))
+    if any(len(set(letters)) != len(letters) for letters in spelled) or len(spelled[2]) < 3:
         return None
     return spelled  # type: ignore[return-value]
 

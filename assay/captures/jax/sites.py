@@ -1,4 +1,4 @@
-"""Which Flax modules are attentions, and what a record calls their arguments and results."""
+"""Attention modules of a Flax model: which they are, and what a record calls their arguments."""
 
 import dataclasses
 import inspect
@@ -9,12 +9,12 @@ import flax.linen as nn
 import jax
 import numpy as np
 
-from assay.captures.jax.cores import heads_first
+from assay.captures.jax.functions import heads_first
 from assay.captures.manifest import Phase, Scalar
 from assay.captures.tensor import STORED_AS
 
-Chooser = Callable[[nn.Module], bool]
-# What attention modules call their arguments -> what a record calls them; the first is always x.
+Choice = Callable[[nn.Module], bool] | type | Sequence[type] | None
+# Names that models give to the arguments of their attentions -> a record's; the first is always x.
 _NAMES = {
     "attn_mask": "mask",
     "attention_mask": "mask",
@@ -25,65 +25,69 @@ _NAMES = {
 _CACHES = {2: ("k", "v"), 3: ("idx", "k", "v")}
 
 
-def chooser(attention: Chooser | type | Sequence[type] | None) -> Chooser:
-    """Says of a module whether it is an attention: by class, by a function, else by its name."""
-    if attention is None:
+def attention_test(choice: Choice) -> Callable[[nn.Module], bool]:
+    """Test of whether a module is an attention: by class, by a function, else by its name."""
+    if choice is None:
         return lambda module: "attention" in type(module).__name__.lower()
-    if isinstance(attention, type):
-        return lambda module: isinstance(module, attention)
-    if callable(attention):
-        return attention
-    classes = tuple(attention)
+    if callable(choice) and not isinstance(choice, type):
+        return choice
+    classes = choice if isinstance(choice, type) else tuple(choice)
     return lambda module: isinstance(module, classes)
 
 
 def is_model(module: nn.Module, wanted: nn.Module | type | None) -> bool:
-    """Whether a bound module is the one asked for: of its class, with the same fields."""
+    """True where a bound module is the wanted one: of its class, with the same fields."""
     if wanted is None:
         return True
     if isinstance(wanted, type):
         return isinstance(module, wanted)
     if type(module) is not type(wanted):
         return False
-    names = [f.name for f in dataclasses.fields(wanted) if f.name not in ("parent", "name")]
-    return all(_alike(getattr(module, name), getattr(wanted, name)) for name in names)
+    return all(_alike(getattr(module, n), getattr(wanted, n)) for n in field_names(wanted))
+
+
+def field_names(module: nn.Module) -> list[str]:
+    """Names of the fields that a module's class declares."""
+    names = [field.name for field in dataclasses.fields(module)]
+    return [name for name in names if name not in ("parent", "name")]
 
 
 def site_of(module: nn.Module) -> str:
-    """The path of a module, as layers.attn; the name of its class where it is the whole model."""
+    """Path of a module, as layers.attn; the name of its class where it is the whole model."""
     return ".".join(module.path) or type(module).__name__
 
 
 def arguments(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method is called with, by the names of its parameters, defaults included."""
-    parameters = list(inspect.signature(function).parameters.values())
-    bound = inspect.signature(function).bind(*args, **kwargs)
+    """Arguments of a call by the names of the parameters, defaults included."""
+    signature = inspect.signature(function)
+    bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    given = dict(bound.arguments)
-    for parameter in parameters:
+    values = dict(bound.arguments)
+    for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_KEYWORD:
-            given |= given.pop(parameter.name, {})
-    return given
+            values |= values.pop(parameter.name, {})
+    return values
 
 
-def inputs(given: Mapping[str, Any]) -> tuple[dict[str, jax.Array], dict[str, Scalar]]:
-    """The tensors and the plain values that an attention was called with, by their names."""
+def inputs(arguments: Mapping[str, Any]) -> tuple[dict[str, jax.Array], dict[str, Scalar]]:
+    """Tensors and plain values among the arguments of an attention, by a record's names."""
     tensors: dict[str, jax.Array] = {}
     scalars: dict[str, Scalar] = {}
-    for place, (name, value) in enumerate(given.items()):
+    for place, (name, value) in enumerate(arguments.items()):
         name = _NAMES.get(name, name) if place else "x"
         if name == "cache" and isinstance(value, tuple) and len(value) in _CACHES:
             value = dict(zip(_CACHES[len(value)], value, strict=True))
         if isinstance(value, bool | int | float | str):
             scalars[name] = value
         else:
-            tensors |= named(name, value)
+            tensors |= _named_arrays(name, value)
     return tensors, scalars
 
 
 def outputs(result: Any) -> dict[str, jax.Array]:
-    """What an attention gave: the first of several results, without the cache behind it."""
-    return named("layer_out", result[0] if isinstance(result, tuple) and result else result)
+    """Output of an attention: the first of several results, without the cache behind it."""
+    first = result[0] if isinstance(result, tuple) and result else result
+    return _named_arrays("layer_out", first)
 
 
 def cached(result: Any) -> dict[str, jax.Array]:
@@ -91,46 +95,46 @@ def cached(result: Any) -> dict[str, jax.Array]:
     cache = result[1] if isinstance(result, tuple) and len(result) > 1 else None
     if not isinstance(cache, tuple) or len(cache) not in _CACHES:
         return {}
-    found = dict(zip(_CACHES[len(cache)], cache, strict=True))
+    tensors = dict(zip(_CACHES[len(cache)], cache, strict=True))
     return {
-        name: heads_first(found[name])
+        name: heads_first(tensors[name])
         for name in ("k", "v")
-        if is_array(found[name]) and found[name].ndim == 4
+        if _is_storable(tensors[name]) and tensors[name].ndim == 4
     }
 
 
 def phase(
-    given: Mapping[str, Any], tensors: Mapping[str, jax.Array], *, differentiated: bool
+    arguments: Mapping[str, Any], tensors: Mapping[str, jax.Array], *, differentiated: bool
 ) -> Phase:
-    """What the model was doing, as far as its calls tell."""
+    """The model's phase, as far as a call of its attention shows it."""
     inputs = [x for name, x in tensors.items() if name.partition(".")[0] == "x" and x.ndim > 1]
     has_cache = any(name.startswith("cache.") for name in tensors)
-    if given.get("decode") is True or (has_cache and sum(x.shape[-2] for x in inputs) == 1):
+    if arguments.get("decode") is True or (has_cache and sum(x.shape[-2] for x in inputs) == 1):
         return "decode"
-    if differentiated or given.get("deterministic") is False or given.get("train") is True:
+    if differentiated or arguments.get("deterministic") is False or arguments.get("train") is True:
         return "train"
-    return "prefill" if has_cache or {"kv_cache", "cache"} & set(given) else "eval"
+    return "prefill" if has_cache or {"kv_cache", "cache"} & set(arguments) else "eval"
 
 
-def named(name: str, value: Any) -> dict[str, jax.Array]:
-    """The arrays of a tree, as name, name.0, name.k and so on; None is left out."""
-    found = {}
+def _named_arrays(name: str, value: Any) -> dict[str, jax.Array]:
+    """Arrays of a pytree, as name, name.0, name.k and so on."""
+    arrays = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(value):
-        if is_array(leaf):
+        if _is_storable(leaf):
             inner = jax.tree_util.keystr(path, simple=True, separator=".")
-            found[f"{name}.{inner}" if inner else name] = leaf
-    return found
+            arrays[f"{name}.{inner}" if inner else name] = leaf
+    return arrays
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is an array that a store can hold; random keys are not."""
-    return isinstance(value, jax.Array | np.ndarray) and getattr(value.dtype, "name", "") in (
-        STORED_AS
-    )
+def _is_storable(value: Any) -> bool:
+    """True for an array that a store can hold; random keys are not."""
+    if not isinstance(value, jax.Array | np.ndarray):
+        return False
+    return getattr(value.dtype, "name", "") in STORED_AS
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two fields are the same; binding a module turns its lists into tuples."""
+    """True where two fields are the same; binding a module turns its lists into tuples."""
     if one is other:
         return True
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):

@@ -16,28 +16,28 @@ from assay.captures.statistics import OUTLIERS
 from assay.captures.tensor import FLOATS
 
 _HEADS_AXIS = {"q": 1, "k": 1, "v": 1, "out": 1, "cache.k": 2, "cache.v": 2}
-_COUNTS, _MOMENTS = 2, 4  # finite ones and zeros; least, greatest, mean, standard deviation
+_COUNTS, _MOMENTS = 2, 4  # finite values, zeros; minimum, maximum, mean, standard deviation
 
 
-def packed(tensors: Mapping[str, jax.Array]) -> jax.Array:
-    """The statistics of all tensors as int32 [n], in the order of their names; floats are there
-    with their bits."""
-    parts = [_measured(name, tensors[name]) for name in sorted(tensors)]
+def pack(tensors: Mapping[str, jax.Array]) -> jax.Array:
+    """Statistics of all tensors as int32 [n], in the order of their names; floats as their bits."""
+    parts = [_part(name, tensors[name]) for name in sorted(tensors)]
     return jnp.concatenate(parts) if parts else jnp.zeros(0, jnp.int32)
 
 
-def unpacked(entries: Mapping[str, TensorEntry], vector: np.ndarray) -> dict[str, Statistics]:
-    """What `packed` put together, of tensors with these dtypes and shapes."""
-    found, start = {}, 0
+def unpack(entries: Mapping[str, TensorEntry], vector: np.ndarray) -> dict[str, Statistics]:
+    """Statistics out of a vector of `pack`, of tensors with these dtypes and shapes."""
+    statistics, start = {}, 0
     for name, entry in sorted(entries.items()):
         channels = _channels(name, entry.dtype, entry.shape)
         end = start + _COUNTS + _MOMENTS + channels
-        found[name] = _told(math.prod(entry.shape), vector[start:end])
+        statistics[name] = _statistics(math.prod(entry.shape), vector[start:end])
         start = end
-    return found
+    return statistics
 
 
-def _measured(name: str, x: jax.Array) -> jax.Array:
+def _part(name: str, x: jax.Array) -> jax.Array:
+    """int32 [_COUNTS + _MOMENTS + channels] of one tensor."""
     values = x.astype(jnp.float32)
     finite = jnp.isfinite(values)
     count = finite.sum()
@@ -52,13 +52,13 @@ def _measured(name: str, x: jax.Array) -> jax.Array:
     ]
     floats = jnp.stack(moments)
     if _channels(name, x.dtype.name, x.shape):
-        floats = jnp.concatenate([floats, _largest(name, jnp.abs(known))])
+        floats = jnp.concatenate([floats, _channel_maxima(name, jnp.abs(known))])
     counts = jnp.stack([count, (finite & (values == 0)).sum()]).astype(jnp.int32)
     return jnp.concatenate([counts, jax.lax.bitcast_convert_type(floats, jnp.int32)])
 
 
-def _largest(name: str, sizes: jax.Array) -> jax.Array:
-    """The largest size in each channel."""
+def _channel_maxima(name: str, sizes: jax.Array) -> jax.Array:
+    """[channels]: the largest absolute value of each."""
     heads = _heads_axis(name, sizes.shape)
     if heads is not None:
         sizes = jnp.moveaxis(sizes, heads, -2)
@@ -67,7 +67,7 @@ def _largest(name: str, sizes: jax.Array) -> jax.Array:
 
 
 def _channels(name: str, dtype: str, shape: tuple[int, ...]) -> int:
-    """How many channels a tensor has whose sizes are told; none where it is no tensor of floats."""
+    """Channels of a tensor whose maxima are kept; 0 where it is no tensor of floats."""
     if len(shape) < 2 or dtype not in FLOATS or not math.prod(shape):
         return 0
     heads = _heads_axis(name, shape)
@@ -78,13 +78,13 @@ def _heads_axis(name: str, shape: tuple[int, ...]) -> int | None:
     return _HEADS_AXIS.get(name) if len(shape) == 4 else None
 
 
-def _told(size: int, part: np.ndarray) -> Statistics:
+def _statistics(size: int, part: np.ndarray) -> Statistics:
     count, zeros = (int(n) for n in part[:_COUNTS])
     floats = part[_COUNTS:].view(np.float32)
     low, high, mean, std = (float(n) for n in floats[:_MOMENTS])
-    sizes = floats[_MOMENTS:]
+    maxima = floats[_MOMENTS:]
     known = count > 0
-    order = np.argsort(-sizes, kind="stable")[:OUTLIERS]
+    largest = np.argsort(-maxima, kind="stable")[:OUTLIERS]
     return Statistics(
         count=size,
         nonfinite=size - count,
@@ -94,5 +94,5 @@ def _told(size: int, part: np.ndarray) -> Statistics:
         mean=mean if known else None,
         std=std if known else None,
         absmax=max(abs(low), abs(high)) if known else None,
-        outliers=[(int(n), float(sizes[n])) for n in order] if known else [],
+        outliers=[(int(n), float(maxima[n])) for n in largest] if known else [],
     )

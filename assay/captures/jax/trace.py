@@ -1,4 +1,4 @@
-"""What JAX is doing at this moment: which traces are open, and whose programs its caches give back.
+"""State of JAX at this moment: which traces are open, and whose programs its caches give back.
 
 A function under jit runs as Python once, while it is traced; later calls run the program that came
 of it. A setting that is part of the key of JAX's caches makes it trace again where captures change.
@@ -26,29 +26,29 @@ _settings: list = []
 
 
 def traces() -> tuple[str, ...]:
-    """What the open traces are for, innermost first: jit, scan, LinearizeTrace and so on."""
+    """Purposes of the open traces, innermost first: jit, scan, LinearizeTrace and so on."""
     with take_current_trace() as trace:
         pass
-    found = []
+    purposes = []
     while trace is not None:
-        purpose = getattr(getattr(trace, "frame", None), "debug_info", None)
-        found.append(getattr(purpose, "traced_for", None) or type(trace).__name__)
+        debug_info = getattr(getattr(trace, "frame", None), "debug_info", None)
+        purposes.append(getattr(debug_info, "traced_for", None) or type(trace).__name__)
         trace = getattr(trace, "parent_trace", None)
-    return tuple(found)
+    return tuple(purposes)
 
 
 def rehearsing() -> bool:
-    """Whether what runs now is traced only to be thrown away."""
+    """True where what runs now is traced only to be thrown away."""
     return any(name in _REHEARSING for name in traces())
 
 
 def differentiating() -> bool:
-    """Whether what runs now is being differentiated."""
+    """True where what runs now is being differentiated."""
     return any(name in _DIFFERENTIATING for name in traces())
 
 
 def refusing_host_values() -> str | None:
-    """In what the program is that may not ask the host for a value; None where it may."""
+    """The part of a program that may not ask the host for a value; None where it may."""
     now = traces()
     if "checkpoint / remat" in now:
         return "a jax.checkpoint that was made before the capture began"
@@ -58,7 +58,7 @@ def refusing_host_values() -> str | None:
 
 
 def state() -> Hashable:
-    """Equal where values of one place may be used in the other."""
+    """State of the traces: equal in two places where values of one may be used in the other."""
     return get_opaque_trace_state()
 
 
@@ -69,17 +69,17 @@ def require_known_traces() -> None:
             "a capture was begun in a function that is being traced; begin it outside of jit, and "
             "call the function in it"
         )
-    seen: list[tuple[str, ...]] = []
-    jax.eval_shape(lambda: seen.append(traces()) or 0)
-    if len(seen[0]) < 2:
+    purposes: list[tuple[str, ...]] = []
+    jax.eval_shape(lambda: purposes.append(traces()) or 0)
+    if len(purposes[0]) < 2:
         raise CannotRunHere(
-            f"JAX {jax.__version__} does not tell what it traces, which capture needs to tell the "
-            "layers of a scan apart; JAX 0.10 to 0.11 do"
+            f"JAX {jax.__version__} does not say what it traces, which capture needs to tell the "
+            "layers of a scan apart; use JAX 0.10 or 0.11"
         )
 
 
 def setting(value: Hashable) -> AbstractContextManager[None]:
-    """Programs traced inside are kept apart from those traced under another value, or none."""
+    """Keep programs traced inside apart from those traced under another value, or none."""
     with _lock:
         if not _settings:
             _settings.append(jax.make_user_context(None))
@@ -88,19 +88,19 @@ def setting(value: Hashable) -> AbstractContextManager[None]:
 
 @contextmanager
 def unshared() -> Iterator[None]:
-    """What is traced inside is found in no cache: it holds values of this trace alone."""
+    """Trace what runs inside without caches: it holds values of this trace alone."""
     with setting((_value(), next(_fresh))):
         yield
 
 
 def kept_apart(purpose: str) -> AbstractContextManager[None]:
-    """As `unshared`; where nothing is traced, programs are only kept apart by `purpose`, so that
+    """Do as `unshared`; where nothing is traced, only keep programs apart by `purpose`, so that
     single operations are not compiled again for every call."""
     return unshared() if tracing() else setting((_value(), purpose))
 
 
 def tracing() -> bool:
-    """Whether what runs now becomes a program, rather than being computed at once."""
+    """True where what runs now becomes a program, rather than being computed at once."""
     return traces()[0] != _COMPUTING
 
 

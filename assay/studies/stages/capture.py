@@ -101,7 +101,7 @@ def best_device() -> str:
 def capture(request: TextCapture, *, run: str | None = None) -> RecordingReport:
     """Load the model, and capture one reading of the text."""
     require(("torch", "transformers"), purpose=f"to capture from {request.model}")
-    from assay.captures.language_model import capture_text
+    from assay.captures.capturing import capture_text
 
     text = sample_text.read_given(request.text)
     loaded = language_models.open_model(
