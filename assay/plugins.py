@@ -1,4 +1,4 @@
-"""The one discovery rule: a folder's files are its names.
+"""Discovery of plugins: a folder's files are its names.
 
 A package folder is a plugin folder when its `__init__.py` holds a literal CONTRACT, the functions
 that each of its files must define. Everything here reads source text, so listing imports nothing;
@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,7 +24,7 @@ PACKAGE = Path(__file__).parent
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One file of a plugin folder, as its text describes it."""
+    """A file of a plugin folder, as its text describes it."""
 
     kind: str
     name: str
@@ -52,7 +53,7 @@ class Plugin:
 
 
 def installed(package: str) -> bool:
-    """Whether `package` can be found, without importing it."""
+    """True where `package` can be found, without importing it."""
     return importlib.util.find_spec(package.partition(".")[0]) is not None
 
 
@@ -83,21 +84,21 @@ def folders_of(kind: str) -> tuple[Plugin, ...]:
 def listing(kind: str, folders: Sequence[Path] = ()) -> dict[str, Plugin]:
     """All plugins of a kind by name: the package's own, then those in the user's folders.
 
-    A user's folder holds files directly, whose kind is told by the functions they define, or
+    A user's folder holds files, whose kind is recognised by the functions they define, or
     sub-folders named for a kind. `folders` may also hold single files, taken in the same way. A
     name that is already taken is refused.
     """
     own = folders_of(kind)
-    found = {p.name: p for folder in own for p in _in_folder(folder.path.parent, folder)}
+    listed = {p.name: p for folder in own for p in _in_folder(folder.path.parent, folder)}
     for folder in folders:
         for plugin in _in_user_folder(Path(folder), own[-1]):
-            if plugin.name in found and plugin.path != found[plugin.name].path:
+            if plugin.name in listed and plugin.path != listed[plugin.name].path:
                 raise BadInput(
-                    f"{plugin.path} is called like {found[plugin.name].path}; "
+                    f"{plugin.path} has the same name as {listed[plugin.name].path}; "
                     f"names are unique within {kind}: rename one of the two files"
                 )
-            found[plugin.name] = plugin
-    return found
+            listed[plugin.name] = plugin
+    return listed
 
 
 def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
@@ -105,13 +106,13 @@ def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
     name = name.removeprefix(f"{kind}/")
     if name.endswith(".py"):
         return _from_file(Path(name), folders_of(kind)[-1])
-    there = listing(kind, folders)
-    if name not in there:
+    listed = listing(kind, folders)
+    if name not in listed:
         raise BadInput(
-            f"there is no {kind} plugin called {name!r}; there are {', '.join(there)}. "
+            f"there is no {kind} plugin called {name!r}; there are {', '.join(listed)}. "
             "A file is named by its path (ending in .py), a folder of your own by --plugins DIR"
         )
-    return there[name]
+    return listed[name]
 
 
 def check(plugin: Plugin) -> Plugin:
@@ -164,10 +165,8 @@ def _in_user_folder(folder: Path, kind: Plugin) -> list[Plugin]:
     if folder.is_file():
         plugin = _from_file(folder, kind)
         return [plugin] if contract <= plugin.functions else []
-    told_by_function = [
-        plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions
-    ]
-    return told_by_function + _in_folder(folder / kind.name, kind)
+    recognised = [plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions]
+    return recognised + _in_folder(folder / kind.name, kind)
 
 
 def _from_file(path: Path, kind: Plugin) -> Plugin:
@@ -186,7 +185,7 @@ def _folder_defaults(kind: Plugin) -> dict[str, Any]:
 
 def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) -> Plugin:
     try:
-        doc, literals, functions = _told(path.read_text(encoding="utf-8"), str(path))
+        doc, literals, functions = _parse(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, UnicodeDecodeError) as error:
         problem = f"cannot be read as Python: {error}"
         return Plugin(kind=kind, name=name, path=path, problem=problem)
@@ -200,48 +199,35 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
     )
 
 
-@lru_cache(maxsize=1 << 10)  # by the text, so an edit is seen
-def _told(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]]:
-    """Docstring, literals and functions of a file."""
+@lru_cache(maxsize=1 << 10)  # by the text, so an edit is noticed
+def _parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]]:
+    """Docstring, literals (constants in capitals) and names of functions of a file.
+
+    A function may be defined, imported, or assigned as in `attention = compiled(...)`.
+    """
     tree = ast.parse(text, filename=filename)
-    return ast.get_docstring(tree) or "", _literals(tree), _functions(tree)
-
-
-def _functions(tree: ast.Module) -> frozenset[str]:
-    """Names that a file gives to functions: `def name`, `name = compiled(...)`, or imported."""
-    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    literals: dict[str, Any] = {}
+    functions: set[str] = set()
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom):
-            found |= {alias.asname or alias.name for alias in node.names}
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            found |= {node.targets[0].id} if not node.targets[0].id.isupper() else set()
-    return frozenset(found)
-
-
-def _literals(tree: ast.Module) -> dict[str, Any]:
-    """Module-level constants in capitals whose value is a plain literal."""
-    found = {}
-    for node in tree.body:
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-            continue
-        if node.targets[0].id.isupper():
-            try:
-                found[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:
-                continue  # computed, so not readable without importing
-    return found
-
-
-def module_name(path: Path) -> str:
-    """The dotted name a file of the package is imported by."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if isinstance(node, ast.FunctionDef):
+            functions.add(node.name)
+        elif isinstance(node, ast.ImportFrom):
+            functions |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if not name.isupper():
+                functions.add(name)
+                continue
+            with suppress(ValueError, TypeError):  # computed, so not readable without importing
+                literals[name] = ast.literal_eval(node.value)
+    return ast.get_docstring(tree) or "", literals, frozenset(functions)
 
 
 def import_file(path: Path) -> ModuleType:
     """Run a file: one of the package by its name, a user's by its path."""
     if path.is_relative_to(PACKAGE):
-        return importlib.import_module(module_name(path))
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        return importlib.import_module(".".join(parts).removesuffix(".__init__"))
     # A user's file finds its neighbours, as it would when run as a script.
     folder = str(path.parent)
     if folder not in sys.path:

@@ -8,8 +8,8 @@ import pytest
 
 from assay import plugins
 from assay.attention import contract
+from assay.code_digests import code_digests
 from assay.errors import BadInput
-from assay.sources import content_digests
 
 ATTENTION = '"""Mine."""\n\n\ndef attention(q, k, v, *, causal, scale):\n    return q\n'
 
@@ -122,14 +122,14 @@ def test_sources_follow_imports_anywhere_in_a_file(tmp_path):
     (tmp_path / "beside.py").write_text("def f():\n    import deep\n")
     file = tmp_path / "mine.py"
     file.write_text("import beside\nfrom assay.attention import reference\nimport numpy\n")
-    digests = content_digests(file)
+    digests = code_digests(file)
     assert {"mine.py", "beside.py", "deep.py", "assay/attention/reference.py"} <= set(digests)
     assert not any("numpy" in name for name in digests)
 
 
 def test_sources_of_a_stage_reach_the_instruments():
     stage = plugins.find("stages", "bench").path
-    reached = set(content_digests(stage))
+    reached = set(code_digests(stage))
     assert {
         "assay/performance/cell.py",
         "assay/subjects/sequence.py",
@@ -150,8 +150,8 @@ def test_a_users_own_package_is_followed_and_names_may_repeat(tmp_path):
     other = tmp_path / "elsewhere"
     other.mkdir()
     (other / "mine.py").write_text(ATTENTION)
-    assert {"mine.py", "one.py", "two.py", "three.py"} <= set(content_digests(file))
-    assert len(content_digests(file, other / "mine.py")["mine.py"]) == 2
+    assert {"mine.py", "one.py", "two.py", "three.py"} <= set(code_digests(file))
+    assert len(code_digests(file, other / "mine.py")["mine.py"]) == 2
 
 
 def test_two_packages_of_a_user_do_not_replace_each_other(tmp_path):

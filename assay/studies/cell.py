@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from assay import plugins, subjects
+from assay.code_digests import code_digests
 from assay.host import Host
 from assay.records.identity import digest
 from assay.records.schema import Measurement, Status
-from assay.sources import content_digests
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -99,7 +99,7 @@ def fingerprint(stage: str, cell: Cell, host: Host) -> str:
         {
             "stage": stage,
             "cell": described,
-            "files": content_digests(*(plugin.path for plugin in used), *subject, *cell.files),
+            "files": code_digests(*(plugin.path for plugin in used), *subject, *cell.files),
             "versions": {name: host.versions.get(name) for name in packages},
         }
     )

@@ -8,11 +8,11 @@ cache), at the size of GPT-2 124M on a GPU and tiny on a CPU. Nothing is timed b
 
 from collections.abc import Iterator
 
+from assay.code_digests import code_digests
 from assay.models.gpt2 import steps
 from assay.plugins import PACKAGE
 from assay.records.identity import digest
 from assay.records.schema import Measurement
-from assay.sources import content_digests
 from assay.studies.cell import Cell
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
@@ -39,7 +39,7 @@ def names() -> tuple[str, ...]:
 
 def cells(study: Study) -> list[Cell]:
     """Two cells. Parts of models are found by their folder, so that all files there count."""
-    code = digest(content_digests(*(PACKAGE / "models").rglob("*.py")))
+    code = digest(code_digests(*(PACKAGE / "models").rglob("*.py")))
     how = {"rounds": study.rounds, "warmup": study.warmup, "budget_s": ROUNDS_S}
     plan = {"how": how, "profiled_s": PROFILED_S, "machine": None}
     return [

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from _spine import append, command_line, importing, query, quickstart
 
+from assay.code_digests import code_digests
 from assay.plugins import PACKAGE
 from assay.records.identity import digest
 from assay.records.schema import Measurement
-from assay.sources import content_digests
 from assay.studies.cell import Cell
 from assay.studies.study import Study
 
@@ -30,7 +30,7 @@ SCRATCH = "results"
 
 def cells(study: Study) -> list[Cell]:
     """One cell for each benchmark. What is measured is the whole package, so all of it counts."""
-    code = digest(content_digests(*PACKAGE.rglob("*.py")))
+    code = digest(code_digests(*PACKAGE.rglob("*.py")))
     return [
         Cell(
             name=name,

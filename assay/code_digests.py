@@ -1,4 +1,4 @@
-"""Which files a plugin's behaviour depends on: itself and what it imports of ours.
+"""Digests of the code behind a plugin: its own file and all it imports of ours.
 
 A cell measured with other code is another cell, so its fingerprint covers these files.
 """
@@ -11,8 +11,12 @@ from pathlib import Path
 from assay.plugins import PACKAGE
 
 
-def content_digests(*paths: Path) -> dict[str, list[str]]:
-    """Digests of all files that `paths` reach through imports, by machine-independent names."""
+def code_digests(*paths: Path) -> dict[str, list[str]]:
+    """Digests of all files that `paths` reach through imports, by machine-independent names.
+
+    A file of the package is named by its place in it, a user's file, which may lie anywhere, by
+    its name alone; so a name may stand for several files.
+    """
     reached: set[Path] = set()
     for start in (Path(path).resolve() for path in paths):
         waiting = [start]
@@ -20,16 +24,13 @@ def content_digests(*paths: Path) -> dict[str, list[str]]:
             path = waiting.pop()
             if path not in reached:
                 reached.add(path)
-                waiting.extend(_imported(path, start.parent))
-    found: dict[str, list[str]] = {}
+                waiting.extend(_imported_files(path, start.parent))
+    digests: dict[str, list[str]] = {}
     for path in sorted(reached):
-        found.setdefault(_portable(path), []).append(_digest(path))
-    return found
-
-
-def _portable(path: Path) -> str:
-    """Where a file lies in the package; of a user's file, which may lie anywhere, its name."""
-    return str(path.relative_to(PACKAGE.parent)) if path.is_relative_to(PACKAGE) else path.name
+        own = path.is_relative_to(PACKAGE)
+        name = str(path.relative_to(PACKAGE.parent)) if own else path.name
+        digests.setdefault(name, []).append(_digest(path))
+    return digests
 
 
 @cache
@@ -38,25 +39,25 @@ def _digest(path: Path) -> str:
 
 
 @cache
-def _imported(path: Path, root: Path) -> tuple[Path, ...]:
+def _imported_files(path: Path, root: Path) -> tuple[Path, ...]:
     """The internal files that `path` imports anywhere in its text, functions included.
 
-    `root` is the folder of the plugin that it belongs to, where a user's own modules are found.
+    `root` is the folder of the plugin that it belongs to, where a user's own modules are.
     """
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (SyntaxError, ValueError):
-        return ()  # what cannot be parsed cannot be imported either; whoever tries will say so
-    found: list[Path | None] = []
+        return ()  # what cannot be parsed cannot be imported either: importing it says so
+    files: list[Path | None] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [_file_of(alias.name.split("."), root) for alias in node.names]
+            files += [_file_of(alias.name.split("."), root) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module.split(".") if node.module else []
             folder = path.parents[node.level - 1] if node.level else root
             names = [base, *([*base, alias.name] for alias in node.names)]
-            found += [_file_of(name, folder, relative=node.level > 0) for name in names]
-    return tuple(file for file in found if file)
+            files += [_file_of(name, folder, relative=node.level > 0) for name in names]
+    return tuple(file for file in files if file)
 
 
 def _file_of(parts: list[str], root: Path, *, relative: bool = False) -> Path | None:
