@@ -1,4 +1,4 @@
-"""What computes here: the CPU, NVIDIA devices through NVML, AMD devices through amdsmi.
+"""Devices of this machine: the CPU, NVIDIA devices through NVML, AMD devices through amdsmi.
 
 No framework is imported. Devices are numbered as the frameworks number them, so those that
 CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES hide are left out.
@@ -18,7 +18,7 @@ NVIDIA_DRIVER = Path("/proc/driver/nvidia")
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """Something that computes: `kind` is cpu, cuda or rocm."""
+    """A CPU or an accelerator; `kind` is cpu, cuda or rocm."""
 
     kind: str
     index: int
@@ -48,20 +48,19 @@ def memory_bytes() -> int:
 def visible(
     devices: list[Device], environment: Mapping[str, str], variable: str
 ) -> tuple[Device, ...]:
-    """Those devices that a program sees, numbered as it sees them.
+    """The devices that the environment variable `variable` shows, renumbered from 0.
 
-    As the drivers do it: indices or prefixes of UUIDs, and the list ends at the first that names
-    no device.
+    As the drivers read it: indices or prefixes of UUIDs, up to the first that names no device.
     """
     if variable not in environment:
         return tuple(devices)
-    seen: list[Device] = []
+    shown: list[Device] = []
     for entry in environment[variable].split(","):
-        found = [d for d in devices if _is_named(d, entry.strip())]
-        if len(found) != 1:
+        matches = [device for device in devices if _is_named(device, entry.strip())]
+        if len(matches) != 1:
             break
-        seen.append(replace(found[0], index=len(seen)))
-    return tuple(seen)
+        shown.append(replace(matches[0], index=len(shown)))
+    return tuple(shown)
 
 
 def _is_named(device: Device, entry: str) -> bool:
@@ -113,13 +112,13 @@ def _nvidia(unknown: dict[str, str]) -> list[Device]:
 
 
 def nvidia_from_driver(folder: Path) -> list[Device]:
-    """Where NVML cannot be asked, what the driver says in files: all but the memory."""
-    told = folder / "version"
-    version = re.search(r"\b(\d{3,}\.[\d.]+)\b", told.read_text()) if told.is_file() else None
-    found = []
+    """NVIDIA devices as the driver's files describe them, without their memory."""
+    file = folder / "version"
+    version = re.search(r"\b(\d{3,}\.[\d.]+)\b", file.read_text()) if file.is_file() else None
+    devices = []
     for index, file in enumerate(sorted(folder.glob("gpus/*/information"))):
         facts = dict(re.findall(r"^([\w ]+):\s*(.+?)\s*$", file.read_text(), re.MULTILINE))
-        found.append(
+        devices.append(
             Device(
                 kind="cuda",
                 index=index,
@@ -129,7 +128,7 @@ def nvidia_from_driver(folder: Path) -> list[Device]:
                 uuid=facts.get("GPU UUID"),
             )
         )
-    return found
+    return devices
 
 
 def _amd(unknown: dict[str, str]) -> list[Device]:

@@ -1,4 +1,4 @@
-"""What this machine is: devices, versions, commit and cleanliness; its stable fingerprint.
+"""This machine and this checkout: devices, versions, commit, and a stable fingerprint.
 
 Nothing here imports a framework. What cannot be found out is None, and `unknown` says why.
 """
@@ -21,7 +21,7 @@ from assay import devices
 from assay.devices import Device
 
 CHECKOUT = Path(__file__).parent.parent
-# Says which commit a copy was made from, on a machine that the repository itself does not reach.
+# Names the commit that a copy was made from, on a machine without the repository.
 COMMIT_VARIABLE = "ASSAY_COMMIT"
 
 # Distributions whose version can move a number.
@@ -30,7 +30,7 @@ _DISTRIBUTIONS = ("numpy", "torch", "triton", "jax", "jaxlib", "flax", "msgspec"
 
 @dataclass(frozen=True, kw_only=True)
 class Host:
-    """This machine and this checkout, as found now."""
+    """A machine and a checkout of assay, as they are now."""
 
     devices: tuple[Device, ...]
     cores: int
@@ -80,34 +80,32 @@ def inspect() -> Host:
 
 def versions(unknown: dict[str, str]) -> dict[str, str]:
     """Versions of all that can move a number, read without importing any of it."""
-    found = {"python": platform.python_version()}
+    known = {"python": platform.python_version()}
     for name in _DISTRIBUTIONS:
         try:
-            found[name] = importlib.metadata.version(name)
+            known[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             unknown[name] = "not installed"
-    built_for = _torch_build()
-    found |= {key: value for key, value in built_for.items() if value}
-    ptxas = _ptxas_version()
-    if ptxas:
-        found["ptxas"] = ptxas
+    known |= {key: value for key, value in _torch_build().items() if value}
+    if ptxas := _ptxas_version():
+        known["ptxas"] = ptxas
     else:
         unknown["ptxas"] = "no ptxas beside triton or on the PATH"
-    return found
+    return known
 
 
 def _torch_build() -> dict[str, str | None]:
-    """Which CUDA or ROCm the installed torch was built for, from its version file's text."""
+    """The version of CUDA (or ROCm, as hip) that the installed torch was built for."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:
         return {}
     text = Path(spec.origin).with_name("version.py").read_text()
-    found: dict[str, str | None] = {}
+    built_for: dict[str, str | None] = {}
     for node in ast.parse(text).body:
         target = node.target if isinstance(node, ast.AnnAssign) else None
         if isinstance(target, ast.Name) and target.id in ("cuda", "hip") and node.value:
-            found[target.id] = ast.literal_eval(node.value)
-    return found
+            built_for[target.id] = ast.literal_eval(node.value)
+    return built_for
 
 
 def _ptxas_version() -> str | None:
@@ -121,11 +119,10 @@ def _ptxas_version() -> str | None:
 
 
 def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
-    """The checkout's commit and whether anything in it differs from that commit."""
-    given = os.environ.get(COMMIT_VARIABLE)
-    if given:
+    """The checkout's commit, and True where something in it differs from that commit."""
+    if named := os.environ.get(COMMIT_VARIABLE):
         unknown["dirty"] = f"the commit was given by {COMMIT_VARIABLE}, for a copy of a checkout"
-        return given, None
+        return named, None
     commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
     status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
     if commit is None or status is None:
@@ -135,9 +132,9 @@ def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
 
 
 def _output(command: Sequence[str]) -> str | None:
-    """What a command prints; None where it is absent or fails."""
+    """Standard output of a command; None where it is absent or fails."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None

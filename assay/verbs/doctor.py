@@ -1,4 +1,4 @@
-"""Say what this machine is, what it reaches and what runs on it."""
+"""Describe this machine, measure what it reaches and list what runs on it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -47,23 +47,27 @@ def doctor(
 
 
 def _measure(here: "Host") -> "list[Measurement]":
-    """The ceilings of the CPU and of each accelerator that torch can use."""
+    """Ceilings of the CPU and of each accelerator that torch can use."""
     from assay import peaks
 
-    found = []
+    measurements = []
     for device in here.devices:
         try:
-            found += peaks.measure(device.label)
+            measurements += peaks.measure(device.label)
         except (RuntimeError, AssertionError, ImportError) as error:
-            found += peaks.unmeasured(device.label, f"{type(error).__name__}: {error}")
-    return found
+            measurements += peaks.unmeasured(device.label, f"{type(error).__name__}: {error}")
+    return measurements
 
 
 def _machine(here: "Host") -> "Table":
     from assay.reports.table import Table
 
     rows = [
-        (f"device {device.label}", f"{device.name}, {_memory(device)}", _driver(device))
+        (
+            f"device {device.label}",
+            f"{device.name}, {_memory(device)}",
+            f"driver {device.driver}" if device.driver else "",
+        )
         for device in here.devices
     ]
     rows += [("cores", str(here.cores), ""), ("system", here.os, "")]
@@ -71,31 +75,27 @@ def _machine(here: "Host") -> "Table":
     state = {True: "with uncommitted changes", False: "clean", None: ""}[here.dirty]
     rows += [("commit", here.commit or "—", state), ("fingerprint", here.fingerprint, "")]
     rows += [(name, "—", reason) for name, reason in here.unknown.items()]
-    return Table(title="This machine", columns=("what", "found", "note"), rows=tuple(rows))
+    return Table(title="This machine", columns=("part", "value", "note"), rows=tuple(rows))
 
 
 def _memory(device: "Device") -> str:
     if device.memory_bytes is None:
-        return "memory not known"
+        return "memory unknown"
     return f"{device.memory_bytes / 2**30:.1f} GiB"
-
-
-def _driver(device: "Device") -> str:
-    return f"driver {device.driver}" if device.driver else ""
 
 
 def _ceilings(measured: "list[Measurement]") -> "Table":
     from assay.reports.table import Table, value_entry
 
     return Table(
-        title="What it reaches: the best sample, then the quartiles of all",
+        title="Measured ceilings: the best sample, then the quartiles of all",
         columns=("device", "ceiling", "reached", "unit", "source"),
         rows=tuple((m.subject, m.metric, value_entry(m), m.unit, m.source or "") for m in measured),
     )
 
 
 def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
-    """Everything that needs something, whether that is here, and how to get it."""
+    """Plugins and features that need a package: available or not, and how to install it."""
     from assay import plugins
     from assay.reports.table import Table
 
@@ -110,14 +110,13 @@ def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
             elif plugin.requires:
                 rows.append((f"{kind}/{plugin.name}", "yes", f"with {', '.join(plugin.requires)}"))
     for package, purpose in _OPTIONAL.items():
-        found = plugins.installed(package)
-        how = f"with {package}" if found else f"pip install {package}"
-        rows.append((purpose, "yes" if found else "no", how))
-    return Table(title="What runs here", columns=("what", "runs", "how"), rows=tuple(rows))
+        available = plugins.installed(package)
+        how = f"with {package}" if available else f"pip install {package}"
+        rows.append((purpose, "yes" if available else "no", how))
+    return Table(title="What runs here", columns=("name", "runs", "how"), rows=tuple(rows))
 
 
 _OPTIONAL = {
-    "kconfiglib": "studies from defconfigs",
     "duckdb": "assay query",
     "plotly": "report.html",
     "matplotlib": "printed figures",
@@ -127,10 +126,10 @@ _OPTIONAL = {
 
 
 def _gpu(here: "Host") -> tuple[str, str]:
-    """Whether torch can use an accelerator of this machine, and what is missing where not."""
+    """Yes or no, with the build of torch that is used, or what is missing."""
     if not here.accelerators:
-        why = {kind: here.unknown.get(kind, "none is visible") for kind in ("nvidia", "amd")}
-        return "no", "; ".join(f"{kind}: {reason}" for kind, reason in why.items())
+        reasons = {kind: here.unknown.get(kind, "none is visible") for kind in ("nvidia", "amd")}
+        return "no", "; ".join(f"{kind}: {reason}" for kind, reason in reasons.items())
     kind = here.accelerators[0].kind
     if {"cuda": "cuda", "rocm": "hip"}[kind] in here.versions:
         return "yes", f"with torch's {kind} build"

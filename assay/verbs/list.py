@@ -26,30 +26,30 @@ def list_plugins(
     plugins: flags.Plugins = None,
     as_json: flags.Json = False,
 ) -> None:
-    from assay import plugins as folders
+    from assay.plugins import check_folders, folders_of, kinds, listing
 
     if kind == STEPS:
         _list_steps(as_json=as_json)
         return
-    own = folders.check_folders(plugins or ())
-    wanted = [folders.folders_of(kind)[0].name] if kind else sorted(folders.kinds())
-    found = [plugin for name in wanted for plugin in folders.listing(name, own).values()]
+    folders = check_folders(plugins or ())
+    wanted = [folders_of(kind)[0].name] if kind else sorted(kinds())
+    listed = [plugin for name in wanted for plugin in listing(name, folders).values()]
     if as_json:
-        _print_json(found)
+        _print_json(listed)
     else:
-        _show(found)
+        _show(listed)
 
 
 def _list_steps(*, as_json: bool) -> None:
-    """What ablations call models; docs/models-steps.md has the options too."""
+    """Print the models that ablations name; docs/models-steps.md has the options too."""
     import json
 
-    from assay.models.gpt2.steps import STEPS as there
+    from assay.models.gpt2 import steps
 
-    for step in there:
-        told = step.description + (f" [{step.wanting}]" if step.wanting else "")
-        row = {"kind": STEPS, "name": step.id, "variant": step.variant, "summary": told}
-        print(json.dumps(row) if as_json else f"{step.id:<8}  {step.variant:<27}  {told}")
+    for step in steps.STEPS:
+        summary = step.description + (f" [{step.wanting}]" if step.wanting else "")
+        row = {"kind": STEPS, "name": step.id, "variant": step.variant, "summary": summary}
+        print(json.dumps(row) if as_json else f"{step.id:<8}  {step.variant:<27}  {summary}")
 
 
 def _state(plugin: "Plugin") -> str:
@@ -58,18 +58,18 @@ def _state(plugin: "Plugin") -> str:
     return f"not installed: {', '.join(plugin.missing)}" if plugin.missing else "ready"
 
 
-def _show(found: "list[Plugin]") -> None:
-    """Plain lines, because this is asked often and must answer at once."""
-    kinds = max((len(plugin.kind) for plugin in found), default=0)
-    names = max((len(plugin.name) for plugin in found), default=0)
-    for plugin in found:
+def _show(listed: "list[Plugin]") -> None:
+    """Print plain lines: a table's library would take longer to load than all the rest."""
+    kinds = max((len(plugin.kind) for plugin in listed), default=0)
+    names = max((len(plugin.name) for plugin in listed), default=0)
+    for plugin in listed:
         state = "" if _state(plugin) == "ready" else f" [{_state(plugin)}]"
         print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {plugin.summary}{state}")
 
 
-def _print_json(found: "list[Plugin]") -> None:
+def _print_json(listed: "list[Plugin]") -> None:
     import json
 
-    for plugin in found:
+    for plugin in listed:
         row = {"kind": plugin.kind, "name": plugin.name, "summary": plugin.summary}
         print(json.dumps({**row, "path": str(plugin.path), "state": _state(plugin)}))
