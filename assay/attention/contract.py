@@ -1,4 +1,4 @@
-"""How an implementation is loaded and asked: the one door to every attention function."""
+"""The contract of an implementation: how every attention function is loaded and called."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -30,14 +30,14 @@ class Implementation:
     configs: tuple[str, ...] = ()
     backward: bool | Literal["gpu"] = True
     deterministic_backward: bool = True
-    # What its kernels (on a CPU, operations) are called, a regular expression by kind of device.
+    # Names of its kernels (on a CPU, operators): a regular expression by kind of device.
     kernels: dict[str, str] = field(default_factory=dict, hash=False)
     # Bytes above the inputs at the peak, by tensor: memory(spec, training=..., device="cpu").
     memory: Callable[..., dict[str, int]] | None = None
     path: Path | None = None  # the file it was loaded from
 
     def refusal(self, spec: WorkloadSpec, host: Host) -> str | None:
-        """Why this workload is not for it, in its own words; None where it is."""
+        """The reason why it does not take this workload; None where it does."""
         lacking = sorted(spec.extras - self.accepts)
         if lacking:
             return f"it does not say that it accepts {', '.join(lacking)}"
@@ -67,7 +67,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
     accepts = frozenset(literals["ACCEPTS"])
     if unknown := sorted(accepts - set(EXTRAS)):
         raise BadInput(
-            f"{plugin.path}: ACCEPTS names {', '.join(unknown)}; there are {', '.join(EXTRAS)}"
+            f"{plugin.path}: ACCEPTS names {', '.join(unknown)}; wanted some of {', '.join(EXTRAS)}"
         )
     if literals["LAYOUT"] not in ("BHSD", "BSHD"):
         raise BadInput(f"{plugin.path}: LAYOUT {literals['LAYOUT']!r} is not BHSD or BSHD")
@@ -78,7 +78,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         framework=literals["FRAMEWORK"],
         accepts=accepts,
         layout=literals["LAYOUT"],
-        configs=tuple(literals["CONFIGS"]),
+        configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, so not a literal
         backward=literals["BACKWARD"],
         deterministic_backward=literals["DETERMINISTIC_BACKWARD"],
         kernels=literals["KERNELS"],
@@ -88,7 +88,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
 
 
 def _check_kernels(plugin: plugins.Plugin) -> None:
-    """KERNELS names kinds of device and what the kernels are called there."""
+    """Refuse KERNELS that is no dict from kinds of device to regular expressions."""
     declared = plugin.literals["KERNELS"]
     wanted = f"{plugin.path}: KERNELS is {declared!r}; wanted {{'cuda': 'regular expression', ...}}"
     if not isinstance(declared, dict) or set(declared) - set(DEVICE_KINDS):

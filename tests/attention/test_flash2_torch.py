@@ -180,7 +180,7 @@ def test_tiles_in_the_future_are_not_computed():
     q, k = torch.zeros(1, 1, 128, 4), torch.zeros(1, 1, 1024, 4)
 
     def starts(rows, length, **setting):
-        setting = tiles.Setting(scale=1.0, **setting)
+        setting = tiles.ScoreOptions(scale=1.0, **setting)
         return [c.start for c, _ in tiles.key_tiles(q, k, rows, length, setting)]
 
     assert starts(slice(0, 128), 1024, causal=True) == [0]

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from assay import host
-from assay.attention.sequence import eager, flex
+from assay.attention.sequence import _torch_compile, eager, flex
 from assay.devices import Device
 from assay.workloads.spec import WorkloadSpec
 
@@ -70,7 +70,7 @@ def test_at_the_limit_torch_raises_instead_of_falling_to_eager(traced_only, monk
     Once 16 TFLOP/s were measured for a kernel that makes 300: beyond the limit torch had run the
     unfused form, with a warning that nobody saw.
     """
-    monkeypatch.setattr(flex, "with_own_code", lambda function, name: function)
+    monkeypatch.setattr(_torch_compile, "with_own_code", lambda function, name: function)
     with torch._dynamo.config.patch(recompile_limit=2):
         for length in (5, 6):
             assert_right(inputs(length, length), causal=True)

@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from assay import host
 from assay.attention import contract
-from assay.attention.sequence import _sdpa, eager, sdpa_flash
-from assay.attention.sequence._flash_splits import splits
-from assay.attention.sequence._kernel_inputs import apart_from_blind, readable
+from assay.attention.sequence import _sdpa, eager
+from assay.attention.sequence._fused_kernels import readable, skip_fully_masked
+from assay.attention.sequence.sdpa_flash import key_splits, memory
 from assay.devices import Device
 from assay.workloads.spec import WorkloadSpec
 
@@ -133,13 +133,13 @@ def test_only_what_a_kernel_cannot_read_is_copied():
         assert copy.is_contiguous() and torch.equal(copy, tensor)
 
 
-def test_blind_queries_get_zeros_and_an_lse_of_minus_infinity():
+def test_fully_masked_queries_get_zeros_and_an_lse_of_minus_infinity():
     def attention(q, k, v):
         assert q.shape[1] == k.shape[1] == 3
         return torch.ones_like(q), torch.ones(q.shape[0], q.shape[2], q.shape[1])
 
     q, k = torch.randn(2, 5, 4, 8), torch.randn(2, 3, 4, 8)
-    out, lse = apart_from_blind(attention, q, k, k, causal=True, dim=1)
+    out, lse = skip_fully_masked(attention, q, k, k, causal=True, dim=1)
     assert out.shape == q.shape and (out[:, :2] == 0).all() and (out[:, 2:] == 1).all()
     assert (lse[..., :2] == float("-inf")).all() and (lse[..., 2:] == 1).all()
 
@@ -189,14 +189,14 @@ def test_flash_memory_is_what_an_h200_allocated(monkeypatch, shape, training, me
     here = SimpleNamespace(multi_processor_count=132)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: here)
     given = spec(**shape, dtype="bfloat16")
-    held = sdpa_flash.memory(given, training=training, device="cuda")
+    held = memory(given, training=training, device="cuda")
     assert measured - sum(held.values()) == 1024
 
 
 def test_keys_are_divided_where_there_are_few_queries():
-    assert splits(spec(**FEW), multiprocessors=132) == 2
-    assert splits(spec(**MANY), multiprocessors=132) == 1
+    assert key_splits(spec(**FEW), multiprocessors=132) == 2
+    assert key_splits(spec(**MANY), multiprocessors=132) == 1
     # One query: eight kv heads of 264 places, and 64 blocks of keys to share out.
     decode = spec(**{**MANY, "batch": 1, "query_length": 1, "key_length": 8192})
-    assert splits(decode, multiprocessors=132) == 32
-    assert splits(replace(decode, key_length=128), multiprocessors=132) == 1
+    assert key_splits(decode, multiprocessors=132) == 32
+    assert key_splits(replace(decode, key_length=128), multiprocessors=132) == 1

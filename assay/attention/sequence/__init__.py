@@ -4,7 +4,6 @@ CONTRACT = ("attention",)
 FRAMEWORK = "torch"
 ACCEPTS = ()
 LAYOUT = "BHSD"
-CONFIGS = ()
 BACKWARD = True
 DETERMINISTIC_BACKWARD = True
 KERNELS = {}

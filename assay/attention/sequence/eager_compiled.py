@@ -10,7 +10,7 @@ from functools import lru_cache
 import torch
 
 from assay.attention.sequence import eager
-from assay.attention.sequence._own_code import with_own_code
+from assay.attention.sequence._torch_compile import compile_alone
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
@@ -26,7 +26,7 @@ def attention(
 
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Where compiling each shape would take longer than anything it is used for."""
+    """Refuse a CPU, where compiling each shape would take longer than what it is used for."""
     if not host.accelerators:
         return "on a CPU torch.compile takes half a minute for each shape; use eager, or a GPU"
     return None
@@ -41,4 +41,4 @@ def _compiled(
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return eager.attention(q, k, v, causal=causal, scale=scale)
 
-    return torch.compile(with_own_code(call, "eager"), fullgraph=True, dynamic=False)
+    return compile_alone(call, "eager")

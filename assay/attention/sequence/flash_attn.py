@@ -8,7 +8,7 @@ import importlib.util
 
 import torch
 
-from assay.attention.sequence._kernel_inputs import nvidia_refusal, readable
+from assay.attention.sequence._fused_kernels import nvidia_refusal, readable
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
@@ -34,7 +34,7 @@ def attention(
 
     # Both ends are inclusive, -1 is no end.
     ends = (-1, -1) if window is None else (window - 1, 0 if causal else window - 1)
-    found = flash_attn_func(
+    result = flash_attn_func(
         *(readable(tensor) for tensor in (q, k, v)),
         softmax_scale=scale,
         causal=causal,
@@ -42,14 +42,14 @@ def attention(
         return_attn_probs=lse,
     )
     if not lse:
-        return found
-    out, normaliser, _ = found
-    # The library says +inf for a query that sees nothing.
+        return result
+    out, normaliser, _ = result
+    # The library gives +inf for a fully masked query.
     return out, normaliser.masked_fill(normaliser == float("inf"), float("-inf"))
 
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """FlashAttention CuTe installs under the same name; this is about FlashAttention-2."""
+    """Refuse FlashAttention CuTe, which installs under the same name, and what kernels lack."""
     if importlib.util.find_spec("flash_attn_2_cuda") is None:
         return "flash_attn here is not FlashAttention-2: its flash_attn_2_cuda is not installed"
     if spec.window > spec.key_length and not spec.causal and spec.query_length > spec.key_length:

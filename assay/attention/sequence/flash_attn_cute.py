@@ -9,7 +9,7 @@ from functools import partial
 
 import torch
 
-from assay.attention.sequence._kernel_inputs import apart_from_blind, nvidia_refusal, readable
+from assay.attention.sequence._fused_kernels import nvidia_refusal, readable, skip_fully_masked
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
@@ -34,14 +34,14 @@ def attention(
     window: int | None = None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """q [B, M, H, D], k and v [B, N, G, D] -> [B, M, H, D], and with `lse` also [B, H, M]."""
-    call = partial(_seeing, causal=causal, scale=scale, lse=lse, window=window)
-    return apart_from_blind(call, q, k, v, causal=causal, dim=1)
+    call = partial(_flash_attn, causal=causal, scale=scale, lse=lse, window=window)
+    return skip_fully_masked(call, q, k, v, causal=causal, dim=1)
 
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """FlashAttention-2 installs under the same name; this is about its successor in CuTe."""
-    found = importlib.util.find_spec("flash_attn")
-    if found is None or importlib.util.find_spec("flash_attn.cute") is None:
+    """Refuse FlashAttention-2, which installs under the same name, and what kernels lack."""
+    installed = importlib.util.find_spec("flash_attn") is not None
+    if not installed or importlib.util.find_spec("flash_attn.cute") is None:
         return "flash_attn here is not FlashAttention CuTe: flash_attn.cute is not installed"
     if spec.window and not spec.causal and spec.query_length > spec.key_length:
         return "a window with more queries than keys can leave queries that see nothing"
@@ -52,7 +52,7 @@ def supports(spec: WorkloadSpec, host: Host) -> str | None:
     return nvidia_refusal(spec, host, dtypes=("float16", "bfloat16"), head_dims=head_dims)
 
 
-def _seeing(
+def _flash_attn(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -62,7 +62,7 @@ def _seeing(
     lse: bool,
     window: int | None,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """Where every query sees a key."""
+    """The library's call, for queries that each see a key."""
     from flash_attn.cute.interface import flash_attn_func
 
     ends = (None, None) if window is None else (window - 1, 0 if causal else window - 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from assay.attention.sequence._kernel_inputs import apart_from_blind, nvidia_refusal, readable
+from assay.attention.sequence._fused_kernels import nvidia_refusal, readable, skip_fully_masked
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
@@ -25,27 +25,27 @@ def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q [B, M, H, D], k and v [B, N, G, D] -> [B, M, H, D]."""
-    call = partial(_seeing, causal=causal, scale=scale)
-    return apart_from_blind(call, q, k, v, causal=causal, dim=1)
+    call = partial(_prefill, causal=causal, scale=scale)
+    return skip_fully_masked(call, q, k, v, causal=causal, dim=1)
 
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """The head dimensions that its prefill kernels are instantiated for."""
+    """Refuse head dimensions that its prefill kernels are not instantiated for."""
     return nvidia_refusal(spec, host, dtypes=("float16", "bfloat16"), head_dims=(64, 128, 256))
 
 
-def _seeing(
+def _prefill(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
-    """Where every query sees a key."""
-    planned = _planned(q.shape, k.shape, q.dtype, q.device, causal, scale)
+    """The library's call, for queries that each see a key."""
+    wrapper = _planned_wrapper(q.shape, k.shape, q.dtype, q.device, causal, scale)
     # [B, S, heads, D] to [B * S, heads, D], a view of arrays that lie in this order.
     rows = (readable(tensor).flatten(0, 1).contiguous() for tensor in (q, k, v))
-    return planned.run(*rows).view(q.shape)
+    return wrapper.run(*rows).view(q.shape)
 
 
 @lru_cache(maxsize=8)
-def _planned(
+def _planned_wrapper(
     q_shape: torch.Size,
     k_shape: torch.Size,
     dtype: torch.dtype,

@@ -11,7 +11,8 @@ from functools import lru_cache
 
 import torch
 
-from assay.attention.sequence._own_code import with_own_code
+from assay.attention.sequence._torch_compile import compile_alone
+from assay.attention.sequence._visibility import within_reach
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
@@ -38,7 +39,7 @@ def attention(
 
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """What FlexAttention's code generators cannot do."""
+    """Refuse what FlexAttention's code generators cannot do."""
     if host.accelerators:
         if spec.head_dim < SMALLEST_GPU_HEAD_DIM:
             return (
@@ -75,27 +76,23 @@ def _compiled(
             q, k, v, block_mask=block_mask, scale=scale, enable_gqa=grouped, kernel_options=options
         )
 
-    return torch.compile(with_own_code(call, "flex"), fullgraph=True, dynamic=False)
+    return compile_alone(call, "flex")
 
 
 @lru_cache(maxsize=128)
 def _block_mask(
     queries: int, keys: int, device: torch.device, causal: bool, window: int | None
 ) -> object | None:
-    """Which blocks of the score matrix are to be computed; None for all of it."""
+    """The blocks of the score matrix that are computed; None for all of it."""
     if not causal and window is None:
         return None
     from torch.nn.attention.flex_attention import create_block_mask
 
     shift = keys - queries
 
-    def seen(
+    def visible(
         batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> torch.Tensor:
-        distance = query + shift - key
-        if window is None:
-            return distance >= 0
-        near = distance.abs() < window
-        return near & (distance >= 0) if causal else near
+        return within_reach(query + shift - key, causal=causal, window=window)
 
-    return create_block_mask(seen, None, None, queries, keys, device=device)
+    return create_block_mask(visible, None, None, queries, keys, device=device)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.nn import dot_product_attention
 
-from assay.attention.sequence._jax_visible import visible
+from assay.attention.sequence._visibility import visibility_mask
 
 if TYPE_CHECKING:
     from assay.host import Host
@@ -47,7 +47,7 @@ def attention(
 
 
 def supports(spec: "WorkloadSpec", host: "Host") -> str | None:
-    """What JAX's own check and cuDNN refuse, in words."""
+    """Refuse what JAX's own check and cuDNN refuse, in words."""
     if not host.accelerators or host.accelerators[0].kind != "cuda":
         return "cuDNN needs an NVIDIA GPU"
     if spec.dtype == "float32":
@@ -75,22 +75,23 @@ def _attention(
     window: int | None,
 ) -> jax.Array:
     queries, keys = q.shape[1], k.shape[1]
-    blind = queries - keys if causal else 0
-    if blind > 0:  # the first queries see nothing; the others are a square
-        rest = mask if mask is None else mask[:, :, blind:]
+    masked = queries - keys if causal else 0
+    if masked > 0:  # the first queries see nothing; the others are a square
+        rest = mask if mask is None else mask[:, :, masked:]
         call = partial(_attention, causal=True, scale=scale, window=window)
-        zeros = jnp.zeros_like(q[:, :blind])
-        return jnp.concatenate((zeros, call(q[:, blind:], k, v, rest, lengths)), axis=1)
+        zeros = jnp.zeros_like(q[:, :masked])
+        return jnp.concatenate((zeros, call(q[:, masked:], k, v, rest, lengths)), axis=1)
     if causal and window is not None and window >= keys:
         window = None
     causal = causal and queries > 1  # a single query stands at the last key
-    told = mask is None and (queries == keys or not causal)
-    if told and window is None:
+    native = mask is None and (queries == keys or not causal)
+    if native and window is None:
         return _native(q, k, v, lengths, causal=causal, scale=scale, window=None)
-    if told and causal and lengths is None:
+    if native and causal and lengths is None:
         return _native(q, k, v, None, causal=True, scale=scale, window=window)
-    seen = visible(queries, keys, causal=causal, window=window, lengths=lengths, mask=mask)
-    return _masked(q, k, v, seen, scale=scale)
+    limits = {"causal": causal, "window": window, "lengths": lengths, "mask": mask}
+    visible = visibility_mask(queries, keys, arange=jnp.arange, **limits)
+    return _masked(q, k, v, visible, scale=scale)
 
 
 def _native(
@@ -103,15 +104,15 @@ def _native(
     scale: float,
     window: int | None,
 ) -> jax.Array:
-    """Where cuDNN itself can be told what is visible; `causal` only for a square."""
-    some = None
+    """Attention with masks that cuDNN has itself; `causal` only for a square."""
+    key_lengths = None
     if lengths is not None:
-        some = jnp.maximum(lengths, 1)  # a length of zero is undefined there
-        there = jnp.arange(k.shape[1])[:, None, None] < lengths[:, None, None, None]
-        k, v = (jnp.where(there, array, 0) for array in (k, v))  # so their gradients are zero
+        key_lengths = jnp.maximum(lengths, 1)  # a length of zero is undefined there
+        exists = jnp.arange(k.shape[1])[:, None, None] < lengths[:, None, None, None]
+        k, v = (jnp.where(exists, array, 0) for array in (k, v))  # so their gradients are zero
     elif k.shape[1] % 2 and not causal:
-        some = jnp.full(k.shape[:1], k.shape[1], jnp.int32)  # hides the key that is padding
-    limits: dict[str, Any] = {"is_causal": causal, "key_value_seq_lengths": some}
+        key_lengths = jnp.full(k.shape[:1], k.shape[1], jnp.int32)  # hides the key that is padding
+    limits: dict[str, Any] = {"is_causal": causal, "key_value_seq_lengths": key_lengths}
     if window is not None:
         limits["local_window_size"] = (window - 1, 0)
     out = _call(q, k, v, scale=scale, **limits)
@@ -119,13 +120,16 @@ def _native(
 
 
 def _masked(
-    q: jax.Array, k: jax.Array, v: jax.Array, seen: jax.Array, *, scale: float
+    q: jax.Array, k: jax.Array, v: jax.Array, visible: jax.Array, *, scale: float
 ) -> jax.Array:
-    """A row that sees nothing is shown everything and its result is dropped: no row is 0/0."""
-    sighted = seen.any(axis=-1, keepdims=True)
-    shown = _to_even(_to_even(seen | ~sighted, 2, fill=True), 3, fill=False)
+    """Attention with a boolean mask [B or 1, H or 1, M, N].
+
+    A row that sees nothing is shown everything and its result is dropped: no row is 0/0.
+    """
+    sees_any = visible.any(axis=-1, keepdims=True)
+    shown = _to_even(_to_even(visible | ~sees_any, 2, fill=True), 3, fill=False)
     out = _call(q, k, v, scale=scale, mask=shown)
-    return jnp.where(jnp.swapaxes(sighted, 1, 2), out, 0)
+    return jnp.where(jnp.swapaxes(sees_any, 1, 2), out, 0)
 
 
 def _call(q: jax.Array, k: jax.Array, v: jax.Array, **settings: Any) -> jax.Array:

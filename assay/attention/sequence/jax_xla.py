@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from assay.attention.sequence._jax_visible import visible
+from assay.attention.sequence._visibility import visibility_mask
 
 FRAMEWORK = "jax"
 ACCEPTS = ("mask", "lengths", "window", "cu_seqlens", "lse")
@@ -27,7 +27,7 @@ def attention(
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]; with `lse` also float32 [B, H, M].
 
-    Memory grows with M x N. The options are told in `_jax_visible.visible`.
+    Memory grows with M x N. Masks are those of `_visibility.visibility_mask`.
     """
     limits = {"mask": mask, "lengths": lengths, "cu_seqlens": cu_seqlens}
     out, normaliser = _attention(
@@ -53,21 +53,22 @@ def _attention(
     exact = lax.Precision.HIGHEST if q.dtype == jnp.float32 else lax.Precision.DEFAULT
     product = partial(jnp.einsum, precision=exact, preferred_element_type=jnp.float32)
 
-    grouped = q.reshape(batch, kv_heads, heads // kv_heads, queries, dim)
+    grouped = q.reshape(batch, kv_heads, heads // kv_heads, queries, dim)  # [B, G, H/G, M, D]
     scores = product("bghmd,bgnd->bghmn", grouped, k) * scale
-    scores = scores.reshape(batch, heads, queries, keys)
-    seen = visible(queries, keys, causal=causal, window=window, **limits)
-    if seen is not None:
-        scores = jnp.where(seen, scores, -jnp.inf)
-    highest = lax.stop_gradient(scores.max(axis=-1, keepdims=True))
-    highest = jnp.where(highest == -jnp.inf, 0.0, highest)  # a row that sees nothing
-    weights = jnp.exp(scores - highest)
-    total = weights.sum(axis=-1, keepdims=True)
-    blind = total == 0.0
-    total = jnp.where(blind, 1.0, total)
-    lse = jnp.where(blind, -jnp.inf, highest + jnp.log(total))[..., 0]
+    scores = scores.reshape(batch, heads, queries, keys)  # [B, H, M, N]
+    visible = visibility_mask(
+        queries, keys, arange=jnp.arange, causal=causal, window=window, **limits
+    )
+    scores = jnp.where(visible, scores, -jnp.inf)
+    row_max = lax.stop_gradient(scores.max(axis=-1, keepdims=True))  # [B, H, M, 1]
+    row_max = jnp.where(row_max == -jnp.inf, 0.0, row_max)  # a row that sees nothing
+    weights = jnp.exp(scores - row_max)
+    row_sum = weights.sum(axis=-1, keepdims=True)
+    fully_masked = row_sum == 0.0
+    row_sum = jnp.where(fully_masked, 1.0, row_sum)
+    lse = jnp.where(fully_masked, -jnp.inf, row_max + jnp.log(row_sum))[..., 0]  # [B, H, M]
 
-    probabilities = (weights / total).astype(v.dtype)
+    probabilities = (weights / row_sum).astype(v.dtype)
     probabilities = probabilities.reshape(*grouped.shape[:4], keys)
     out = product("bghmn,bgnd->bghmd", probabilities, v)
     return out.reshape(q.shape).astype(q.dtype), lse

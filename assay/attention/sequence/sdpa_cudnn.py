@@ -5,34 +5,23 @@ have it. torch gives cuDNN the top-left causal mask only: with fewer queries tha
 than one, it is handed a mask in memory and skips no block.
 """
 
-import torch
+from functools import partial
+
 from torch.nn.attention import SDPBackend
 
-from assay.attention import footprint
 from assay.attention.sequence._sdpa import attend, refusal
-from assay.host import Host
+from assay.attention.tensor_bytes import Held, tiled_bytes
 from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 DETERMINISTIC_BACKWARD = False
 KERNELS = {"cuda": "cudnn"}
 
-BACKEND = SDPBackend.CUDNN_ATTENTION
+attention = partial(attend, backend=SDPBackend.CUDNN_ATTENTION)
+supports = partial(refusal, backend=SDPBackend.CUDNN_ATTENTION)
 
 
-def attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
-) -> torch.Tensor:
-    """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]."""
-    return attend(q, k, v, causal=causal, scale=scale, backend=BACKEND)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Asks torch, which knows the limits of its version on this device."""
-    return refusal(spec, host, backend=BACKEND)
-
-
-def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
+def memory(spec: WorkloadSpec, *, training: bool, device: str) -> Held:
     """Bytes above the inputs, without cuDNN's workspace; an LSE only in training."""
-    held = footprint.tiled(spec, training=training)
+    held = tiled_bytes(spec, training=training)
     return held if training else {"out": held["out"]}

@@ -1,7 +1,8 @@
-"""Which tiles of the score matrix there are, and their scores.
+"""Tiles of the score matrix: which of them hold a visible pair, and their scores.
 
 Query heads that share a kv head are rows of one matrix, R * m rows for m queries: k and v are
-never repeated.
+never repeated. B batch, H query heads, G kv heads, R = H / G, M queries, N keys, D head dimension;
+a tile has m queries and n keys.
 """
 
 from collections.abc import Iterator
@@ -9,13 +10,15 @@ from dataclasses import dataclass
 
 import torch
 
+from assay.attention.sequence._visibility import within_reach
+
 QUERY_TILE = 128
 KEY_TILE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """Who sees whom, and the factor of the scores."""
+class ScoreOptions:
+    """Masks of a call, and the factor of its scores."""
 
     causal: bool
     scale: float
@@ -43,7 +46,7 @@ def query_tiles(
 
 
 def key_tiles(
-    queries: torch.Tensor, keys: torch.Tensor, rows: slice, length: int, setting: Setting
+    queries: torch.Tensor, keys: torch.Tensor, rows: slice, length: int, options: ScoreOptions
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """The tiles of keys that some of `rows` may see, with scores [B, G, R * m, n].
 
@@ -51,30 +54,26 @@ def key_tiles(
     """
     count, shift = keys.shape[2], keys.shape[2] - length
     low, high = rows.start + shift, rows.stop - 1 + shift  # positions of first and last row
-    reach = length + count if setting.window is None else setting.window - 1
+    reach = length + count if options.window is None else options.window - 1
     begin = max(0, low - reach)
-    end = min(count, high + 1 + (0 if setting.causal else reach))
+    end = min(count, high + 1 + (0 if options.causal else reach))
     for start in range(begin - begin % KEY_TILE, end, KEY_TILE):
         columns = slice(start, min(start + KEY_TILE, count))
-        scores = (queries @ keys[:, :, columns].mT).mul_(setting.scale)
+        scores = (queries @ keys[:, :, columns].mT).mul_(options.scale)
         ahead, behind = columns.stop - 1 - low, high - columns.start  # the largest distances
-        within = ahead <= (0 if setting.causal else reach) and behind <= reach
-        if not within or setting.lengths is not None:
-            hidden = _hidden(torch.arange(low, high + 1, device=keys.device), columns, setting)
+        within = ahead <= (0 if options.causal else reach) and behind <= reach
+        if not within or options.lengths is not None:
+            hidden = _hidden(torch.arange(low, high + 1, device=keys.device), columns, options)
             per_head = scores.unflatten(2, (-1, high + 1 - low))  # [B, G, R, m, n]
             per_head.masked_fill_(hidden, float("-inf"))
         yield columns, scores
 
 
-def _hidden(position: torch.Tensor, columns: slice, setting: Setting) -> torch.Tensor:
+def _hidden(position: torch.Tensor, columns: slice, options: ScoreOptions) -> torch.Tensor:
     """True where a key may not be seen, [m, n] or with `lengths` [B, 1, 1, m, n]."""
-    key = torch.arange(columns.start, columns.stop, device=position.device)
-    distance = position[:, None] - key
-    hidden = torch.zeros_like(distance, dtype=torch.bool)
-    if setting.causal:
-        hidden |= distance < 0
-    if setting.window is not None:
-        hidden |= distance.abs() >= setting.window
-    if setting.lengths is not None:
-        hidden = hidden | (key >= setting.lengths[:, None])[:, None, None, None]
+    key = torch.arange(columns.start, columns.stop, device=position.device)  # [n]
+    distance = position[:, None] - key  # [m, n]
+    hidden = ~within_reach(distance, causal=options.causal, window=options.window)
+    if options.lengths is not None:
+        hidden = hidden | (key >= options.lengths[:, None])[:, None, None, None]
     return hidden

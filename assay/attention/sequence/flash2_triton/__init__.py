@@ -8,49 +8,24 @@ import os
 
 import torch
 
-# Triton decides when a kernel is defined whether it is compiled or interpreted, so this has to be
-# said before the kernels are imported. TRITON_INTERPRET=0 keeps them for compiling ahead of time.
+# Triton decides when a kernel is defined whether it is compiled or interpreted, so this is set
+# before the kernels are imported. TRITON_INTERPRET=0 keeps them for compiling ahead of time.
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
-from assay.attention import footprint
-from assay.attention.sequence.flash2_triton.arguments import check, unsupported
+from assay.attention.sequence.flash2_triton.arguments import check, supports
+from assay.attention.sequence.flash2_triton.configs import BY_NAME
 from assay.attention.sequence.flash2_triton.operator import FlashAttention2, flash2
-from assay.host import Host
+from assay.attention.tensor_bytes import Held, row_statistic_bytes, tiled_bytes
 from assay.workloads.spec import WorkloadSpec
 
-__all__ = ["FlashAttention2", "attention", "memory", "supports"]
+__all__ = ["CONFIGS", "FlashAttention2", "attention", "memory", "supports"]
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
 ACCEPTS = ("lse", "lengths", "window", "cu_seqlens")
 KERNELS = {"cuda": "^forward_kernel", "rocm": "^forward_kernel", "cpu": "assay::flash2_triton"}
-CONFIGS = (
-    "forward_m128_n128_w8_s3",
-    "forward_m128_n128_w8_s2",
-    "forward_m128_n64_w8_s2",
-    "forward_m128_n64_w4_s3",
-    "forward_m64_n64_w4_s3",
-    "forward_m64_n32_w4_s2",
-    "forward_m32_n32_w8_s2",
-    "forward_m32_n16_w8_s2",
-    "dkdv_m64_n128_w8_s3",
-    "dkdv_m64_n128_w8_s2",
-    "dkdv_m32_n128_w8_s3",
-    "dkdv_m64_n64_w8_s2",
-    "dkdv_m64_n64_w4_s3",
-    "dkdv_m32_n64_w8_s2",
-    "dkdv_m32_n32_w8_s2",
-    "dkdv_m16_n32_w8_s2",
-    "dq_m128_n64_w8_s3",
-    "dq_m128_n64_w8_s2",
-    "dq_m128_n32_w8_s2",
-    "dq_m64_n64_w8_s2",
-    "dq_m64_n64_w4_s3",
-    "dq_m64_n32_w4_s2",
-    "dq_m32_n32_w8_s2",
-    "dq_m32_n16_w8_s2",
-)
+CONFIGS = tuple(BY_NAME)
 
 
 def attention(
@@ -77,12 +52,7 @@ def attention(
     return (out, normaliser) if lse else out
 
 
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Why this workload cannot run on this host; None if it can."""
-    return unsupported(spec, host)
-
-
-def memory(spec: WorkloadSpec, *, training: bool, device: str) -> dict[str, int]:
+def memory(spec: WorkloadSpec, *, training: bool, device: str) -> Held:
     """Bytes above the inputs: what a tiled kernel must keep, and delta in the backward."""
-    more = {"delta": footprint.row_floats(spec)} if training else {}
-    return footprint.tiled(spec, training=training, **more)
+    held = tiled_bytes(spec, training=training)
+    return held | ({"delta": row_statistic_bytes(spec)} if training else {})

@@ -1,4 +1,4 @@
-"""What flash2_triton can be asked for, and the reason where it cannot.
+"""Checks of what flash2_triton is called with: refusals with their reason.
 
 Nothing here reads a tensor's values, so that torch.compile can trace it.
 """
@@ -8,7 +8,7 @@ import torch
 from assay.attention.sequence.flash2_triton.configs import BY_KERNEL, choose
 from assay.attention.sequence.flash2_triton.launch import INTERPRETED, target_of
 from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
+from assay.workloads.spec import DTYPES, WorkloadSpec
 
 LARGEST_HEAD_DIM = 256
 # The interpreter takes about 5 ms for a tile of 128 x 64 scores; more than these would be minutes.
@@ -19,7 +19,7 @@ _COMPILED = (
     "the kernels are compiled for the GPU of this machine and cannot run on the CPU; set "
     "TRITON_INTERPRET=1 before starting to have them interpreted"
 )
-_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_DTYPES = tuple(getattr(torch, name) for name in DTYPES)
 _BFLOAT16_INTERPRETED = (
     "Triton's interpreter multiplies the bits of bfloat16 as integers, so its results are wrong; "
     "use float32 or float16 on the CPU, or a GPU"
@@ -69,8 +69,8 @@ def _check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> None:
         raise ValueError(f"head dimension {q.shape[3]} is not within 1 .. {LARGEST_HEAD_DIM}")
     if q.dtype not in _DTYPES or k.dtype != q.dtype or v.dtype != q.dtype:
         raise ValueError(
-            f"q {q.dtype}, k {k.dtype}, v {v.dtype}: wanted one of float32, float16 and bfloat16 "
-            "for all three"
+            f"q {q.dtype}, k {k.dtype}, v {v.dtype}: wanted one of {', '.join(DTYPES)} for all "
+            "three"
         )
     if k.device != q.device or v.device != q.device:
         raise ValueError(
@@ -87,18 +87,18 @@ def _shapes(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> str:
 
 
 def _check_integers(
-    name: str, given: torch.Tensor, shape: tuple[int, ...], q: torch.Tensor
+    name: str, tensor: torch.Tensor, shape: tuple[int, ...], q: torch.Tensor
 ) -> None:
-    if given.dtype not in (torch.int32, torch.int64) or given.shape != shape:
+    if tensor.dtype not in (torch.int32, torch.int64) or tensor.shape != shape:
         raise ValueError(
-            f"{name} is {given.dtype} {tuple(given.shape)}: wanted int32 {tuple(shape)}"
+            f"{name} is {tensor.dtype} {tuple(tensor.shape)}: wanted int32 {tuple(shape)}"
         )
-    if given.device != q.device or not given.is_contiguous():
+    if tensor.device != q.device or not tensor.is_contiguous():
         raise ValueError(f"{name} must be contiguous and on {q.device}, where q is")
 
 
-def unsupported(spec: WorkloadSpec, host: Host) -> str | None:
-    """Why a workload cannot run on a host; None if it can."""
+def supports(spec: WorkloadSpec, host: Host) -> str | None:
+    """The reason why a workload cannot run on a host; None if it can."""
     if spec.head_dim > LARGEST_HEAD_DIM:
         return f"head dimension {spec.head_dim} is above {LARGEST_HEAD_DIM}"
     if INTERPRETED:
