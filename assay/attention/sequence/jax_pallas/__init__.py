@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from assay.attention.sequence.jax_pallas import backward, forward, tiles
-from assay.attention.sequence.jax_pallas.tiles import Plan
+from assay.attention.sequence.jax_pallas.tiles import StaticCall
 
 if TYPE_CHECKING:
     from assay.host import Host
@@ -55,7 +55,7 @@ def attention(
 
 
 def supports(spec: "WorkloadSpec", host: "Host") -> str | None:
-    """Every length and dtype; head dimensions that fit a tile."""
+    """Refuse head dimensions that fit no tile; every length and dtype will do."""
     return _too_wide(spec.head_dim) if spec.head_dim > tiles.LARGEST_HEAD_DIM else None
 
 
@@ -76,7 +76,7 @@ def _attention(
     window: int | None,
 ) -> tuple[jax.Array, jax.Array]:
     sizes = (q.shape[2], k.shape[2], q.shape[3], q.dtype)
-    plan = Plan(
+    call = StaticCall(
         queries=q.shape[2],
         keys=k.shape[2],
         group=q.shape[1] // k.shape[1],
@@ -86,55 +86,45 @@ def _attention(
         forward=tiles.tile(*sizes, backward=False),
         backward=tiles.tile(*sizes, backward=True),
     )
-    return _flash(plan, q, k, v, mask, lengths)
+    return _flash(call, q, k, v, mask, lengths)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _flash(
-    plan: Plan,
+    call: StaticCall,
     q: jax.Array,
     k: jax.Array,
     v: jax.Array,
     mask: jax.Array | None,
     lengths: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
-    used, wide = plan.forward, tiles.power_of_two(q.shape[3])
-    inputs = (
-        tiles.padded(q, used.queries, wide),
-        tiles.padded(k, used.keys, wide),
-        tiles.padded(v, used.keys, wide),
-        tiles.padded(mask, used.queries, used.keys),
-        lengths,
-    )
-    out, lse = _on_platform(forward.run, plan, inputs)
-    return out[:, :, : plan.queries, : q.shape[3]], lse[:, :, : plan.queries]
+    inputs = (*_padded(q, k, v, mask, call.forward), lengths)
+    out, lse = _on_platform(forward.run, call, inputs)
+    return out[:, :, : call.queries, : q.shape[3]], lse[:, :, : call.queries]
 
 
-def _flash_forward(plan: Plan, *inputs: jax.Array | None) -> tuple:
-    out, lse = _flash(plan, *inputs)
+def _flash_forward(call: StaticCall, *inputs: jax.Array | None) -> tuple:
+    out, lse = _flash(call, *inputs)
     return (out, lse), (*inputs, out, lse)
 
 
-def _flash_backward(plan: Plan, kept: tuple, grads: tuple[jax.Array, jax.Array]) -> tuple:
-    q, k, v, mask, lengths, out, lse = kept
+def _flash_backward(call: StaticCall, saved: tuple, grads: tuple[jax.Array, jax.Array]) -> tuple:
+    q, k, v, mask, lengths, out, lse = saved
     grad_out, grad_lse = grads
     # dS gains P * dLSE, so a gradient of the LSE only shifts delta.
     delta = (grad_out.astype(jnp.float32) * out.astype(jnp.float32)).sum(axis=-1) - grad_lse
-    used, wide = plan.backward, tiles.power_of_two(q.shape[3])
+    rows = call.backward.queries
     inputs = (
-        tiles.padded(q, used.queries, wide),
-        tiles.padded(k, used.keys, wide),
-        tiles.padded(v, used.keys, wide),
-        tiles.padded(mask, used.queries, used.keys),
+        *_padded(q, k, v, mask, call.backward),
         lengths,
-        tiles.padded(grad_out, used.queries, wide),
-        tiles.padded(lse, used.queries),
-        tiles.padded(delta, used.queries),
+        tiles.padded(grad_out, rows, tiles.power_of_two(q.shape[3])),
+        tiles.padded(lse, rows),
+        tiles.padded(delta, rows),
     )
-    found = _on_platform(backward.run, plan, inputs)
+    padded_grads = _on_platform(backward.run, call, inputs)
     dq, dk, dv = (
         grad[:, :, : like.shape[2], : like.shape[3]]
-        for grad, like in zip(found, (q, k, v), strict=True)
+        for grad, like in zip(padded_grads, (q, k, v), strict=True)
     )
     return dq, dk, dv, None, None
 
@@ -142,10 +132,23 @@ def _flash_backward(plan: Plan, kept: tuple, grads: tuple[jax.Array, jax.Array])
 _flash.defvjp(_flash_forward, _flash_backward)
 
 
-def _on_platform(run: Callable[..., tuple], plan: Plan, inputs: tuple) -> tuple:
+def _padded(
+    q: jax.Array, k: jax.Array, v: jax.Array, mask: jax.Array | None, tile: tiles.Tile
+) -> tuple[jax.Array | None, ...]:
+    """q, k, v and mask, padded to whole tiles and to a power of two of head dimensions."""
+    dim = tiles.power_of_two(q.shape[3])
+    return (
+        tiles.padded(q, tile.queries, dim),
+        tiles.padded(k, tile.keys, dim),
+        tiles.padded(v, tile.keys, dim),
+        tiles.padded(mask, tile.queries, tile.keys),
+    )
+
+
+def _on_platform(run: Callable[..., tuple], call: StaticCall, inputs: tuple) -> tuple:
     """The compiled kernel, or the interpreted one where the program is meant for a CPU."""
     return lax.platform_dependent(
         *inputs,
-        cpu=partial(run, plan=plan, interpret=True),
-        default=partial(run, plan=plan, interpret=False),
+        cpu=partial(run, call=call, interpret=True),
+        default=partial(run, call=call, interpret=False),
     )

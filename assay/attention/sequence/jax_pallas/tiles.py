@@ -1,14 +1,19 @@
-"""What the three kernels share: tile sizes, which tiles can hold a visible pair, and which pairs.
+"""Tiles of the three kernels: their sizes, the blocks a program is given, and what is visible.
 
 Tiles are powers of two and at least 16 wide, as Triton's matrix products ask; arrays are padded
 up to whole tiles before a kernel sees them, so no kernel reads or writes past an end.
+B batch, H query heads, G kv heads, M queries, N keys, D head dimension; a tile has m queries and
+n keys.
 """
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.experimental import pallas as pl
 
 LARGEST_HEAD_DIM = 256
 LARGEST_MASK = 2**31 - 1  # Pallas addresses one-byte arrays up to 4 GiB with signed 32 bits
@@ -17,16 +22,16 @@ _SMALLEST = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Tile:
-    """Rows of queries and of keys that one step works on, and how Triton is to run it."""
+    """Queries and keys that one step works on, and how Triton is to run it."""
 
-    queries: int
-    keys: int
+    queries: int  # m
+    keys: int  # n
     warps: int
     stages: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class StaticCall:
     """Everything about a call that is known before its values; static for the compiler."""
 
     queries: int  # M, without padding
@@ -39,8 +44,8 @@ class Plan:
     backward: Tile
 
     @property
-    def ahead(self) -> int:
-        """How far a query's position lies ahead of its row: bottom-right alignment."""
+    def shift(self) -> int:
+        """From a query's row to its position among the keys: bottom-right alignment."""
         return self.keys - self.queries
 
 
@@ -88,7 +93,7 @@ def power_of_two(size: int) -> int:
 
 
 def padded(array: jax.Array | None, rows: int, columns: int | None = None) -> jax.Array | None:
-    """The last two axes (or only the last, without `columns`) filled up to multiples with zeros."""
+    """Pad the last two axes (only the last, without `columns`) to multiples with zeros."""
     if array is None:
         return None
     sizes = (rows,) if columns is None else (rows, columns)
@@ -98,43 +103,70 @@ def padded(array: jax.Array | None, rows: int, columns: int | None = None) -> ja
     return jnp.pad(array, extra) if any(after for _, after in extra) else array
 
 
+def query_program_blocks(
+    call: StaticCall, tile: Tile, q: jax.Array, k: jax.Array, mask: jax.Array | None
+) -> tuple[pl.BlockSpec, pl.BlockSpec, pl.BlockSpec, pl.BlockSpec | None]:
+    """Blocks of a program (tile of queries, head, batch): its rows of [B, H, M, D], its rows of
+    [B, H, M], all keys of its kv head, and its rows of the mask."""
+    dim = q.shape[3]
+    rows = pl.BlockSpec((None, None, tile.queries, dim), lambda m, h, b: (b, h, m, 0))  # [m, D]
+    row_statistic = pl.BlockSpec((None, None, tile.queries), lambda m, h, b: (b, h, m))  # [m]
+    all_keys = pl.BlockSpec(
+        (None, None, k.shape[2], dim), lambda m, h, b: (b, h // call.group, 0, 0)
+    )  # [N, D]
+    if mask is None:
+        return rows, row_statistic, all_keys, None
+    by_batch, by_head = mask.shape[0] > 1, mask.shape[1] > 1
+    mask_rows = pl.BlockSpec(
+        (None, None, tile.queries, mask.shape[3]),
+        lambda m, h, b: (b if by_batch else 0, h if by_head else 0, m, 0),
+    )  # [m, N]
+    return rows, row_statistic, all_keys, mask_rows
+
+
+def length_block(lengths: jax.Array | None) -> pl.BlockSpec | None:
+    """Block of any program: the length of its batch entry, [1]."""
+    return None if lengths is None else pl.BlockSpec((1,), lambda i, h, b: (b,))
+
+
 def key_tiles(
-    plan: Plan, used: Tile, first: jax.Array, length: jax.Array | None
+    call: StaticCall, tile: Tile, first: jax.Array, length: jax.Array | None
 ) -> tuple[jax.Array | int, jax.Array | int]:
     """The range of key tiles that queries from row `first` on may see."""
-    position = first + plan.ahead
-    last = position + used.queries - 1
-    low, high = 0, plan.keys
-    if plan.causal:
+    position = first + call.shift
+    last = position + tile.queries - 1
+    low, high = 0, call.keys
+    if call.causal:
         high = jnp.minimum(high, last + 1)
-    if plan.window is not None:
-        low, high = position - plan.window + 1, jnp.minimum(high, last + plan.window)
+    if call.window is not None:
+        low, high = position - call.window + 1, jnp.minimum(high, last + call.window)
     if length is not None:
         high = jnp.minimum(high, length)
-    return _tiles(low, high, used.keys)
+    return _tiles(low, high, tile.keys)
 
 
 def query_tiles(
-    plan: Plan, used: Tile, first: jax.Array, length: jax.Array | None
+    call: StaticCall, tile: Tile, first: jax.Array, length: jax.Array | None
 ) -> tuple[jax.Array | int, jax.Array | int]:
     """The range of query tiles that may see keys from `first` on."""
-    row = first - plan.ahead
-    last = row + used.keys - 1
-    low, high = 0, plan.queries
-    if plan.window is not None:
-        low, high = row - plan.window + 1, jnp.minimum(high, last + plan.window)
-    if plan.causal:
+    row = first - call.shift
+    last = row + tile.keys - 1
+    low, high = 0, call.queries
+    if call.window is not None:
+        low, high = row - call.window + 1, jnp.minimum(high, last + call.window)
+    if call.causal:
         low = row
     if length is not None:
         # None where the first key is beyond the length; as numbers, because JAX 0.11's lowering to
         # Triton cannot choose between constants.
         high = jnp.clip(length - first, 0, 1) * high
-    return _tiles(low, high, used.queries)
+    return _tiles(low, high, tile.queries)
 
 
 def _tiles(
     low: jax.Array | int, high: jax.Array | int, size: int
 ) -> tuple[jax.Array | int, jax.Array | int]:
+    """The tiles of `size` that hold low .. high - 1; Python numbers stay such."""
     if not isinstance(low, int):
         low = lax.div(jnp.maximum(low, 0), size)
     if isinstance(high, int):
@@ -142,35 +174,32 @@ def _tiles(
     return low, lax.div(jnp.maximum(high, 0) + (size - 1), size)
 
 
-def visible(
-    plan: Plan,
+def visibility_mask(
+    call: StaticCall,
     rows: jax.Array,
     columns: jax.Array,
     *,
-    whole: bool,
+    keys_padded: bool,
     length: jax.Array | None,
     mask: jax.Array | None,
 ) -> jax.Array | None:
-    """Which pairs of a tile may attend; None for all. `rows` and `columns` broadcast to the tile.
+    """True where a pair of a tile may attend; None for all. `rows` and `columns` broadcast to it.
 
-    `whole` says that no tile reaches past the last key.
+    `keys_padded` says that a tile may reach past the last key.
     """
-    position = rows + plan.ahead
-    allowed = [] if mask is None else [mask]
-    if plan.causal:
-        allowed.append(columns <= position)
-    if plan.window is not None:
-        allowed.append(columns > position - plan.window)
-        if not plan.causal:
-            allowed.append(columns < position + plan.window)
+    position = rows + call.shift
+    conditions = [] if mask is None else [mask]
+    if call.causal:
+        conditions.append(columns <= position)
+    if call.window is not None:
+        conditions.append(columns > position - call.window)
+        if not call.causal:
+            conditions.append(columns < position + call.window)
     if length is not None:
-        allowed.append(columns < length)
-    elif not whole:
-        allowed.append(columns < plan.keys)
-    seen = None
-    for condition in allowed:
-        seen = condition if seen is None else seen & condition
-    return seen
+        conditions.append(columns < length)
+    elif keys_padded:
+        conditions.append(columns < call.keys)
+    return reduce(and_, conditions) if conditions else None
 
 
 def product(a: jax.Array, b: jax.Array, contracted: tuple[int, int]) -> jax.Array:
