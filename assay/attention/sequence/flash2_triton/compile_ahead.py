@@ -1,4 +1,4 @@
-"""Compile the kernels without a GPU, and hold what comes out against what the target has.
+"""Compile the kernels without a GPU, and compare what they need with what the target has.
 
     python -m assay.attention.sequence.flash2_triton.compile_ahead --target sm_90 --quick
 
@@ -30,9 +30,9 @@ from assay.attention.sequence.flash2_triton.configs import (
     BY_KERNEL,
     DELTA,
     TARGETS,
-    Config,
+    KernelConfig,
     choose,
-    padded,
+    padded_head_dim,
 )
 from assay.attention.sequence.flash2_triton.delta import delta_kernel
 from assay.attention.sequence.flash2_triton.dkdv import dkdv_kernel
@@ -57,7 +57,7 @@ _ARCHITECTURES: dict[str, int | str] = {
 class Case:
     """One kernel to compile: a configuration, a kind of input and what is masked."""
 
-    config: Config
+    config: KernelConfig
     target: str
     dtype: str
     head_dim: int
@@ -70,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """What became of a case; registers and spills are None where the compiler does not say."""
+    """The result of a case; registers and spills are None where the compiler does not say."""
 
     case: Case
     seconds: float
@@ -80,20 +80,20 @@ class Compiled:
     problem: str | None = None
 
     def __str__(self) -> str:
-        told = self.problem or (
+        usage = (
             f"{self.registers} registers, {self.spilled_bytes} bytes spilled, "
             f"{self.shared_bytes} bytes shared"
         )
-        return f"{self.case}: {told} ({self.seconds:.1f} s)"
+        return f"{self.case}: {self.problem or usage} ({self.seconds:.1f} s)"
 
 
 def cases(target: str, *, quick: bool) -> list[Case]:
     """Every configuration once or, if not quick, in all the ways described above."""
-    found = [Case(config=DELTA, target=target, dtype="bf16", head_dim=HEAD_DIMS[0], masks=())]
-    found += _every_configuration(target, HEAD_DIMS[:1] if quick else HEAD_DIMS)
+    planned = [Case(config=DELTA, target=target, dtype="bf16", head_dim=HEAD_DIMS[0], masks=())]
+    planned += _every_configuration(target, HEAD_DIMS[:1] if quick else HEAD_DIMS)
     if not quick:
-        found += _defaults(target)
-    return list(dict.fromkeys(found))
+        planned += _defaults(target)
+    return list(dict.fromkeys(planned))
 
 
 def _every_configuration(target: str, head_dims: tuple[int, ...]) -> Iterator[Case]:
@@ -124,7 +124,7 @@ def _defaults(target: str) -> Iterator[Case]:
 
 
 def compile_case(case: Case) -> Compiled:
-    """Compile one case, and say what it needs."""
+    """Compile one case and read what it needs."""
     started = time.perf_counter()
     backend = TARGETS[case.target].backend
     target = GPUTarget(backend, _ARCHITECTURES[case.target], TARGETS[case.target].warp_threads)
@@ -177,7 +177,7 @@ def _constants(case: Case) -> dict[str, Any]:
         "SPLIT": case.dtype != "fp32",
         "BLOCK_M": case.config.block_m,
         "BLOCK_N": case.config.block_n,
-        "BLOCK_D": padded(case.head_dim),
+        "BLOCK_D": padded_head_dim(case.head_dim),
     }
     return {name: constants[name] for name in names if name in constants}
 
@@ -200,10 +200,10 @@ def _cuda_usage(asm: dict[str, Any]) -> tuple[int | None, int | None]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(asm["cubin"])
         file.flush()
-        told = subprocess.run(
+        usage = subprocess.run(
             [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
         ).stdout
-    match = re.search(r"REG:(\d+) STACK:(\d+)", told)
+    match = re.search(r"REG:(\d+) STACK:(\d+)", usage)
     return (int(match[1]), int(match[2])) if match else (None, None)
 
 
@@ -212,12 +212,6 @@ def _hip_usage(asm: dict[str, Any]) -> tuple[int | None, int | None]:
     registers = re.search(r"\.vgpr_count:\s+(\d+)", asm["amdgcn"])
     spilled = re.search(r"\.private_segment_fixed_size:\s+(\d+)", asm["amdgcn"])
     return (int(registers[1]) if registers else None), (int(spilled[1]) if spilled else None)
-
-
-def compile_all(given: list[Case], *, processes: int) -> Iterator[Compiled]:
-    """Compile the cases, as they finish in order."""
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(compile_case, given)
 
 
 def main(arguments: list[str]) -> int:
@@ -230,13 +224,14 @@ def main(arguments: list[str]) -> int:
         # This process interprets (see __init__.py); kernels to compile need one that does not.
         command = [sys.executable, "-m", __spec__.name, *arguments]
         return subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "0"}).returncode
-    given = cases(options.target, quick=options.quick)
-    print(f"Triton {triton.__version__}, {options.target}: {len(given)} kernels", flush=True)
+    planned = cases(options.target, quick=options.quick)
+    print(f"Triton {triton.__version__}, {options.target}: {len(planned)} kernels", flush=True)
     failed = 0
-    for compiled in compile_all(given, processes=options.processes):
-        print(compiled, flush=True)
-        failed += compiled.problem is not None
-    print(f"{len(given) - failed} of {len(given)} compile and fit")
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        for compiled in pool.map(compile_case, planned):
+            print(compiled, flush=True)
+            failed += compiled.problem is not None
+    print(f"{len(planned) - failed} of {len(planned)} compile and fit")
     return 1 if failed else 0
 
 

@@ -1,4 +1,4 @@
-"""The kernels' configurations: tile sizes, warps and pipeline stages, and which one is taken when.
+"""Configurations of the kernels: tile sizes, warps and pipeline stages, and the choice of one.
 
 The choice is a table by dtype and head dimension, not a measurement: autotuning may choose another
 configuration in the next process, and then sums are rounded in another order. A configuration that
@@ -8,7 +8,7 @@ and never chosen.
 
 from dataclasses import dataclass
 
-# Accumulators may take this many of the 255 registers of a thread; more would live in memory.
+# Accumulators may take this many of the 255 registers of a thread; more would spill.
 _ACCUMULATOR_REGISTERS = 224
 # In float32 a product is unrolled into this many multiplications per thread at most. Twice as many
 # compile for a minute and spill.
@@ -17,7 +17,7 @@ _UNROLLED_PRODUCTS = 512
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a kernel runs on: `backend` is cuda or hip, as Triton calls them, or interpreter."""
+    """A device to compile for: `backend` is cuda or hip, as Triton calls them, or interpreter."""
 
     name: str
     backend: str
@@ -35,7 +35,7 @@ INTERPRETER = Target(name="the interpreter", backend="interpreter", shared_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
+class KernelConfig:
     """Tiles of `block_m` queries and `block_n` keys for one kernel."""
 
     kernel: str
@@ -49,10 +49,10 @@ class Config:
         return f"{self.kernel}_m{self.block_m}_n{self.block_n}_w{self.warps}_s{self.stages}"
 
     def misfit(self, *, bits: int, head_dim: int, target: Target) -> str | None:
-        """Why this configuration cannot serve such inputs on such a target; None if it can."""
+        """The reason why it cannot serve such inputs on such a target; None if it can."""
         if target.backend == "interpreter":
             return None
-        dims = padded(head_dim)
+        dims = padded_head_dim(head_dim)
         shared = self._shared_bytes(bits // 8, dims, target.backend)
         if shared > target.shared_bytes:
             return f"may need {shared} bytes of shared memory of {target.shared_bytes}"
@@ -80,7 +80,7 @@ class Config:
         return max(self.stages - 1, 1) * moving + weights
 
     def _accumulators(self, dims: int) -> int:
-        """float32 numbers a program adds up in, scores and outputs."""
+        """Number of float32 sums that a program holds: scores and outputs."""
         scores = self.block_m * self.block_n
         if self.kernel == "forward":
             return self.block_m * dims + scores
@@ -89,39 +89,39 @@ class Config:
         return 2 * self.block_n * dims + 2 * scores
 
 
-def _named(kernel: str, *settings: tuple[int, int, int, int]) -> dict[str, Config]:
-    made = [
-        Config(kernel=kernel, block_m=m, block_n=n, warps=warps, stages=stages)
+def _by_name(kernel: str, *settings: tuple[int, int, int, int]) -> dict[str, KernelConfig]:
+    configs = (
+        KernelConfig(kernel=kernel, block_m=m, block_n=n, warps=warps, stages=stages)
         for m, n, warps, stages in settings
-    ]
-    return {config.name: config for config in made}
+    )
+    return {config.name: config for config in configs}
 
 
 # block_m, block_n, warps, stages: at most eight for each kernel.
-BY_KERNEL: dict[str, dict[str, Config]] = {
-    "forward": _named(
+BY_KERNEL: dict[str, dict[str, KernelConfig]] = {
+    "forward": _by_name(
         "forward",
         (128, 128, 8, 3), (128, 128, 8, 2), (128, 64, 8, 2), (128, 64, 4, 3),
         (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 8, 2), (32, 16, 8, 2),
     ),
-    "dkdv": _named(
+    "dkdv": _by_name(
         "dkdv",
         (64, 128, 8, 3), (64, 128, 8, 2), (32, 128, 8, 3), (64, 64, 8, 2),
         (64, 64, 4, 3), (32, 64, 8, 2), (32, 32, 8, 2), (16, 32, 8, 2),
     ),
-    "dq": _named(
+    "dq": _by_name(
         "dq",
         (128, 64, 8, 3), (128, 64, 8, 2), (128, 32, 8, 2), (64, 64, 8, 2),
         (64, 64, 4, 3), (64, 32, 4, 2), (32, 32, 8, 2), (32, 16, 8, 2),
     ),
 }  # fmt: skip
 # The small kernel before the backward ones has no choice.
-DELTA = Config(kernel="delta", block_m=64, block_n=1, warps=4, stages=1)
-BY_NAME: dict[str, Config] = {
+DELTA = KernelConfig(kernel="delta", block_m=64, block_n=1, warps=4, stages=1)
+BY_NAME: dict[str, KernelConfig] = {
     name: config for configs in BY_KERNEL.values() for name, config in configs.items()
 }
 
-# What is tried first, by bits and padded head dimension; then the others in their order above.
+# Tried first, by kernel, bits and padded head dimension; then the others in their order above.
 _FIRST_CHOICE = {
     ("forward", 16, 64): "forward_m128_n64_w4_s3",
     ("forward", 16, 256): "forward_m128_n64_w8_s2",
@@ -135,14 +135,14 @@ _FIRST_CHOICE = {
 }
 
 
-def padded(head_dim: int) -> int:
+def padded_head_dim(head_dim: int) -> int:
     """The head dimension of a tile: a power of two, and at least what a product takes."""
     return max(16, 1 << (head_dim - 1).bit_length())
 
 
 def choose(
     kernel: str, *, bits: int, head_dim: int, target: Target, pinned: str | None = None
-) -> Config:
+) -> KernelConfig:
     """The configuration of `kernel`: the pinned one if that is this kernel's, else the table's."""
     if pinned is not None and pinned not in BY_NAME:
         raise ValueError(
@@ -165,6 +165,6 @@ def choose(
     )
 
 
-def _in_order(kernel: str, bits: int, head_dim: int) -> list[Config]:
-    first = _FIRST_CHOICE.get((kernel, bits, padded(head_dim)))
+def _in_order(kernel: str, bits: int, head_dim: int) -> list[KernelConfig]:
+    first = _FIRST_CHOICE.get((kernel, bits, padded_head_dim(head_dim)))
     return sorted(BY_KERNEL[kernel].values(), key=lambda config: config.name != first)

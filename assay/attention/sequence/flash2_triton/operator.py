@@ -1,4 +1,4 @@
-"""The operators that torch knows: `assay::flash2_triton` and its backward.
+"""The operators registered with torch: `assay::flash2_triton` and its backward.
 
 As operators of torch.library they have a shape rule and a gradient, so that torch.compile takes
 them into one graph, and autograd saves only the inputs, the output and the normaliser.
@@ -10,44 +10,34 @@ import torch
 
 from assay.attention.sequence.flash2_triton.arguments import check
 from assay.attention.sequence.flash2_triton.launch import (
-    Call,
-    Masking,
+    CallOptions,
     run_delta,
     run_dkdv,
     run_dq,
     run_forward,
 )
 
-_MASKS = "bool causal, float scale, int? window, Tensor? lengths, Tensor? cu_q, Tensor? cu_k"
-
-
-def _call(
-    causal: bool,
-    scale: float,
-    window: int | None,
-    lengths: torch.Tensor | None,
-    cu_q: torch.Tensor | None,
-    cu_k: torch.Tensor | None,
-    config: str | None,
-) -> Call:
-    masking = Masking(causal=causal, window=window, lengths=lengths, cu_q=cu_q, cu_k=cu_k)
-    return Call(scale=scale, masking=masking, config=config)
+# The fields of CallOptions.
+_OPTIONS = (
+    "bool causal, float scale, int? window, Tensor? lengths, Tensor? cu_q, Tensor? cu_k, "
+    "str? config"
+)
 
 
 @torch.library.custom_op(
     "assay::flash2_triton",
     mutates_args=(),
-    schema=f"(Tensor q, Tensor k, Tensor v, {_MASKS}, str? config) -> (Tensor, Tensor)",
+    schema=f"(Tensor q, Tensor k, Tensor v, {_OPTIONS}) -> (Tensor, Tensor)",
 )
 def flash2(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *setting: Any
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *options: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output [B, H, M, D] and normaliser [B, H, M]; the setting in the order of the schema."""
-    return run_forward(q, k, v, _call(*setting))
+    """Output [B, H, M, D] and normaliser [B, H, M]; options as in CallOptions."""
+    return run_forward(q, k, v, CallOptions(*options))
 
 
 @flash2.register_fake
-def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *setting: Any) -> tuple[torch.Tensor, ...]:
+def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
     return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
@@ -55,8 +45,7 @@ def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *setting: Any) -> tuple
     "assay::flash2_triton_backward",
     mutates_args=(),
     schema="(Tensor grad_out, Tensor? grad_lse, Tensor q, Tensor k, Tensor v, Tensor out, "
-    f"Tensor lse, bool of_queries, bool of_keys, {_MASKS}, str? config) "
-    "-> (Tensor, Tensor, Tensor)",
+    f"Tensor lse, bool of_queries, bool of_keys, {_OPTIONS}) -> (Tensor, Tensor, Tensor)",
 )
 def flash2_backward(
     grad_out: torch.Tensor,
@@ -68,14 +57,14 @@ def flash2_backward(
     lse: torch.Tensor,
     of_queries: bool,
     of_keys: bool,
-    *setting: Any,
+    *options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """dq, dk and dv; those not asked for come back without elements."""
-    call = _call(*setting)
+    """dq, dk and dv; those that are not needed come back without elements."""
+    shared = CallOptions(*options)
     delta = run_delta(grad_out, grad_lse, out, lse)
     inputs = (q, k, v, grad_out, lse, delta)
-    dq = run_dq(*inputs, call) if of_queries else q.new_empty(0)
-    dk, dv = run_dkdv(*inputs, call) if of_keys else (k.new_empty(0), v.new_empty(0))
+    dq = run_dq(*inputs, shared) if of_queries else q.new_empty(0)
+    dk, dv = run_dkdv(*inputs, shared) if of_keys else (k.new_empty(0), v.new_empty(0))
     return dq, dk, dv
 
 
@@ -90,7 +79,7 @@ def _(
     lse: torch.Tensor,
     of_queries: bool,
     of_keys: bool,
-    *setting: Any,
+    *options: Any,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     dq = torch.empty_like(q) if of_queries else q.new_empty(0)
     if not of_keys:
@@ -136,9 +125,9 @@ class FlashAttention2(torch.autograd.Function):
     def forward(
         ctx: Any, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causal: bool = False
     ) -> torch.Tensor:
-        inputs, setting = _with_heads(q, k, v), _plain(q, is_causal)
-        check(*inputs, scale=setting[1])
-        out, lse = flash2(*inputs, *setting)
+        inputs, options = _with_heads(q, k, v), _plain_options(q, is_causal)
+        check(*inputs, scale=options[1])
+        out, lse = flash2(*inputs, *options)
         out, lse = out.reshape(q.shape), lse.reshape(q.shape[:-1])
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.is_causal = is_causal
@@ -151,7 +140,7 @@ class FlashAttention2(torch.autograd.Function):
         grad_out, *inputs = _with_heads(grad_out, q, k, v, out)
         lse = lse.reshape(inputs[0].shape[:3])
         grads = flash2_backward(
-            grad_out, None, *inputs, lse, of_queries, of_keys, *_plain(q, ctx.is_causal)
+            grad_out, None, *inputs, lse, of_queries, of_keys, *_plain_options(q, ctx.is_causal)
         )
         pairs = zip(grads, (q, k, v), ctx.needs_input_grad, strict=False)
         return *(g.reshape(x.shape) if need else None for g, x, need in pairs), None
@@ -161,6 +150,6 @@ def _with_heads(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return tuple(tensor.unsqueeze(1) if tensor.dim() == 3 else tensor for tensor in tensors)
 
 
-def _plain(q: torch.Tensor, is_causal: bool) -> tuple[Any, ...]:
-    """The setting of a call without any extras, in the order of the schema."""
+def _plain_options(q: torch.Tensor, is_causal: bool) -> tuple[Any, ...]:
+    """Options of a call without any extras, in the order of the schema."""
     return is_causal, q.shape[-1] ** -0.5, None, None, None, None, None

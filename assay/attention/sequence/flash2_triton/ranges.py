@@ -1,9 +1,15 @@
-"""Which tiles of the other side a program must visit, and which of them need no mask.
+"""Ranges of tiles that a program visits on the other side, and which of them need no mask.
 
 Positions are those of keys: query row i of a sequence stands at p = i + shift with shift = keys -
-queries, which aligns causality bottom-right. Some tiles are seen by every row, so that their loop
-needs no mask, and some by a few; the rest is never loaded. A range is therefore four borders:
-partly seen [begin, inner), wholly seen [inner, outer), partly seen [outer, end).
+queries, which aligns causality bottom-right. A tile that every row of the program sees needs no
+mask, one that no row sees is never loaded, and the diagonal and the window's edges cross the rest.
+A range is therefore four borders, multiples of the tile but for the last:
+
+    begin .. inner   partly visible (a window's far edge)      masked loop
+    inner .. outer   wholly visible                            loop without a mask
+    outer .. end     partly visible (diagonal, end of keys)    masked loop
+
+For a program that owns keys the diagonal is at the begin and the window's edge at the end.
 """
 
 # Triton infers the types of a kernel's arguments.
@@ -14,7 +20,7 @@ import triton.language as tl
 
 
 @triton.jit
-def keys_seen(first_row, row_end, shift, keys, window, CAUSAL: tl.constexpr, BLOCK: tl.constexpr):
+def key_range(first_row, row_end, shift, keys, window, CAUSAL: tl.constexpr, BLOCK: tl.constexpr):
     """The range of keys for the query rows first_row .. row_end - 1."""
     first = first_row + shift
     last = row_end - 1 + shift
@@ -23,19 +29,19 @@ def keys_seen(first_row, row_end, shift, keys, window, CAUSAL: tl.constexpr, BLO
     outer = begin + keys
     end = outer
     if CAUSAL:
-        outer = tl.minimum(keys, first + 1)
-        end = tl.minimum(keys, last + 1)
+        outer = tl.minimum(keys, first + 1)  # the first row sees all keys before here
+        end = tl.minimum(keys, last + 1)  # the last row sees no key from here on
     if window is not None:
         begin = tl.maximum(first - window + 1, 0)
         inner = tl.maximum(last - window + 1, 0)
         if not CAUSAL:
             outer = tl.minimum(keys, first + window)
             end = tl.minimum(keys, last + window)
-    return in_tiles(begin, inner, outer, end, first_row < row_end, BLOCK)
+    return _in_tiles(begin, inner, outer, end, first_row < row_end, BLOCK)
 
 
 @triton.jit
-def queries_seeing(
+def query_range(
     first_key, key_end, shift, queries, window, CAUSAL: tl.constexpr, BLOCK: tl.constexpr
 ):
     """The range of query rows for the keys first_key .. key_end - 1."""
@@ -46,19 +52,19 @@ def queries_seeing(
     outer = begin + queries
     end = outer
     if CAUSAL:
-        begin = tl.maximum(first, 0)
-        inner = tl.maximum(last, 0)
+        begin = tl.maximum(first, 0)  # earlier rows stand before the first key
+        inner = tl.maximum(last, 0)  # from here on rows see the last key too
     if window is not None:
         outer = tl.minimum(queries, first + window)
         end = tl.minimum(queries, last + window)
         if not CAUSAL:
             begin = tl.maximum(first - window + 1, 0)
             inner = tl.maximum(last - window + 1, 0)
-    return in_tiles(begin, inner, outer, end, first_key < key_end, BLOCK)
+    return _in_tiles(begin, inner, outer, end, first_key < key_end, BLOCK)
 
 
 @triton.jit
-def in_tiles(begin, inner, outer, end, any_rows, BLOCK: tl.constexpr):
+def _in_tiles(begin, inner, outer, end, any_rows, BLOCK: tl.constexpr):
     """The four borders, the first three rounded to whole tiles and none before its neighbour."""
     end = tl.where(any_rows, tl.maximum(end, 0), 0)
     begin = begin // BLOCK * BLOCK
@@ -68,13 +74,13 @@ def in_tiles(begin, inner, outer, end, any_rows, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def visible(positions, keys_at, keys, window, CAUSAL: tl.constexpr):
-    """Which of the keys at `keys_at` the queries at `positions` see; the shapes broadcast."""
-    seen = keys_at < keys
+def visibility_mask(positions, key_index, keys, window, CAUSAL: tl.constexpr):
+    """True where the queries at `positions` see the keys `key_index`; the shapes broadcast."""
+    visible = key_index < keys
     if CAUSAL:
-        seen = seen & (keys_at <= positions)
+        visible = visible & (key_index <= positions)
     if window is not None:
-        seen = seen & (keys_at > positions - window)
+        visible = visible & (key_index > positions - window)
         if not CAUSAL:
-            seen = seen & (keys_at < positions + window)
-    return seen
+            visible = visible & (key_index < positions + window)
+    return visible
