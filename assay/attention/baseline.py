@@ -1,4 +1,4 @@
-"""Attention as plain low-precision code would do it: the yardstick for how much error is fair.
+"""The baseline: attention as plain low-precision code would do it, and the error that is fair.
 
 Every operation's result is rounded to the workload's dtype; products accumulate in float32. An
 implementation may be off from the float64 reference by at most a small multiple of what this is
@@ -43,14 +43,14 @@ def attention(
         out, lse = to_dtype(known.out), known.lse.astype(np.float32)
         probabilities = to_dtype(np.exp(scores - np.where(np.isneginf(lse), 0, lse)[..., None]))
     else:
-        highest = scores.max(axis=-1, keepdims=True)
-        highest = np.where(np.isneginf(highest), np.float32(0), highest)
-        weights = np.exp(scores - highest)
-        total = weights.sum(axis=-1, keepdims=True)
-        probabilities = to_dtype(weights / np.where(total == 0, np.float32(1), total))
+        row_max = scores.max(axis=-1, keepdims=True)
+        row_max = np.where(np.isneginf(row_max), np.float32(0), row_max)
+        weights = np.exp(scores - row_max)
+        row_sum = weights.sum(axis=-1, keepdims=True)
+        probabilities = to_dtype(weights / np.where(row_sum == 0, np.float32(1), row_sum))
         out = to_dtype(probabilities @ values)
         with np.errstate(divide="ignore"):
-            lse = (highest + np.log(total))[..., 0]
+            lse = (row_max + np.log(row_sum))[..., 0]
 
     grad_p = to_dtype(grad_out @ values.swapaxes(-1, -2))
     # From the rounded output, as backward passes by recomputation do.
@@ -68,7 +68,7 @@ def attention(
 def _sum_group(
     per_query_head: np.ndarray, group: int, to_dtype: Callable[[np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """A kv head's gradient, one query head after another."""
+    """[B, H, N, D] to [B, G, N, D], one query head after another, rounded after each."""
     batch, heads, length, dim = per_query_head.shape
     parts = per_query_head.reshape(batch, heads // group, group, length, dim)
     total = parts[:, :, 0]

@@ -1,4 +1,4 @@
-"""How far from the float64 reference an implementation may be.
+"""The error budget: how far from the float64 reference an implementation may be.
 
 Its largest and its mean error may be twice those of the plain low-precision baseline; and never
 less than the rounding that no implementation can avoid:
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.attention.reference import Result
+from assay.attention.reference import Result, sum_group
 from assay.workloads.visibility import visibility_mask
 
 BASELINE_FACTOR = 2.0
@@ -60,17 +60,17 @@ def allowances(
     visible: np.ndarray | None = None,
     keys: int | None = None,
 ) -> dict[str, Allowance]:
-    """What is allowed for each of TENSORS, and for lse, whose dtype is float32 always.
+    """Allowances of each of TENSORS, and of lse, whose dtype is float32 always.
 
-    `keys` is how many there are where k and v hold only some of them.
+    `keys` is the number of all keys where k and v hold only some of them.
     """
     group = q.shape[1] // k.shape[1]
     if visible is None:
         visible = visibility_mask(q.shape[2], k.shape[2], causal=causal)
     sizes = _term_sizes(reference, q, k, v, grad_out, visible=visible, scale=scale)
     keys = keys or k.shape[2]
-    gathered = keys + group * q.shape[2]
-    terms = {"out": keys, "dq": keys, "dk": gathered, "dv": gathered}
+    keys_and_rows = keys + group * q.shape[2]
+    terms = {"out": keys, "dq": keys, "dk": keys_and_rows, "dv": keys_and_rows}
     roundings = 2 + (group / 2 if group > 1 else 0)
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}
     score_units = 1.5 * np.sqrt(q.shape[3]) + SCORE_UNITS
@@ -94,7 +94,7 @@ def allowances(
 
 
 def _allowance(baseline_error: np.ndarray, floor: np.ndarray) -> Allowance:
-    """Where the baseline itself overflows, that must not excuse everything else."""
+    """Twice the baseline's error or the floor; an overflow of the baseline excuses nothing."""
     finite = np.abs(baseline_error[np.isfinite(baseline_error)])
     largest, mean = (float(finite.max()), float(finite.mean())) if finite.size else (0.0, 0.0)
     # The mean of few elements is hardly less than the largest of them.
@@ -106,25 +106,24 @@ def _allowance(baseline_error: np.ndarray, floor: np.ndarray) -> Allowance:
 
 
 def ulp(values: np.ndarray | float, dtype: str) -> np.ndarray:
-    """The distance between neighbouring numbers of `dtype` at the size of `values`."""
+    """Unit in the last place: the distance between numbers of `dtype` at the size of `values`."""
     smallest = 2.0 ** _SMALLEST_EXPONENT[dtype]
     exponent = np.floor(np.log2(np.maximum(values, smallest)))
     return np.exp2(exponent - _MANTISSA_BITS[dtype])
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sizes:
-    """How large the terms behind each tensor are: added up, and in quadrature, for each row; and
-    the largest score behind each row."""
+class _TermSizes:
+    """Sizes of the terms that each tensor is a sum of, by tensor and row, [B, heads, rows, ...]."""
 
-    summed: dict[str, np.ndarray]
+    summed: dict[str, np.ndarray]  # by element: added up, as if nothing cancelled
     products: dict[str, np.ndarray]  # of dq and dk: with the products behind dP and delta
     quadrature: dict[str, np.ndarray]
-    score: dict[str, np.ndarray]
+    score: dict[str, np.ndarray]  # the largest score behind a row
 
 
-def _half_scores(sizes: _Sizes, name: str, dtype: str) -> np.ndarray | float:
-    """What scores held in half precision cost; nothing in float32."""
+def _half_scores(sizes: _TermSizes, name: str, dtype: str) -> np.ndarray | float:
+    """The error of scores held in half precision; none in float32."""
     if dtype == "float32":
         return 0.0
     return HALF_SCORE_UNITS * ulp(sizes.score[name], dtype) * sizes.quadrature[name]
@@ -139,47 +138,47 @@ def _term_sizes(
     *,
     visible: np.ndarray,
     scale: float,
-) -> _Sizes:
+) -> _TermSizes:
     group = q.shape[1] // k.shape[1]
     q, grad = q.astype(np.float64), grad_out.astype(np.float64)
     keys = np.repeat(k, group, axis=1).astype(np.float64)
     values = np.repeat(v, group, axis=1).astype(np.float64)
     lse = np.where(np.isneginf(reference.lse), 0.0, reference.lse)[..., None]
-    scores = scale * (q @ keys.swapaxes(-1, -2))
+    scores = scale * (q @ keys.swapaxes(-1, -2))  # [B, H, M, N]
     probabilities = np.exp(np.where(visible, scores, -np.inf) - lse)
     delta = np.abs((grad * reference.out).sum(axis=-1, keepdims=True))
     grad_s = scale * probabilities * (np.abs(grad @ values.swapaxes(-1, -2)) + delta)
 
-    def gathered(per_query_head: np.ndarray) -> np.ndarray:
-        batch, heads, length, dim = per_query_head.shape
-        return per_query_head.reshape(batch, heads // group, group, length, dim).sum(axis=2)
-
-    def added(p: np.ndarray, s: np.ndarray, *others: np.ndarray) -> dict[str, np.ndarray]:
-        v, k, q, grad = others
+    def sums(p: np.ndarray, ds: np.ndarray, *factors: np.ndarray) -> dict[str, np.ndarray]:
+        v, k, q, grad = factors
         return {
             "out": p @ v,
-            "dq": s @ k,
-            "dk": gathered(s.swapaxes(-1, -2) @ q),
-            "dv": gathered(p.swapaxes(-1, -2) @ grad),
+            "dq": ds @ k,
+            "dk": sum_group(ds.swapaxes(-1, -2) @ q, group),
+            "dv": sum_group(p.swapaxes(-1, -2) @ grad, group),
         }
 
-    others = [np.abs(array) for array in (values, keys, q, grad)]
-    summed = added(probabilities, grad_s, *others)
-    size_v, size_k, size_q, size_grad = others
-    of_row = (size_grad * np.abs(reference.out)).sum(axis=-1, keepdims=True)
-    parts = scale * probabilities * (size_grad @ size_v.swapaxes(-1, -2) + of_row)
+    factors = [np.abs(array) for array in (values, keys, q, grad)]
+    size_v, size_k, size_q, size_grad = factors
+    row_terms = (size_grad * np.abs(reference.out)).sum(axis=-1, keepdims=True)
+    parts = scale * probabilities * (size_grad @ size_v.swapaxes(-1, -2) + row_terms)
     products = {
         "dq": (parts @ size_k).max(axis=-1, keepdims=True),
-        "dk": gathered(parts.swapaxes(-1, -2) @ size_q).max(axis=-1, keepdims=True),
+        "dk": sum_group(parts.swapaxes(-1, -2) @ size_q, group).max(axis=-1, keepdims=True),
     }
-    squares = added(probabilities**2, grad_s**2, *(array**2 for array in others))
+    squares = sums(probabilities**2, grad_s**2, *(array**2 for array in factors))
     squares["lse"] = (probabilities**2).sum(axis=-1, keepdims=True)
     quadrature = {
         name: np.sqrt(square).max(axis=-1, keepdims=True) for name, square in squares.items()
     }
-    shown = np.where(visible, np.abs(scores), 0.0)
-    by_query, by_key = shown.max(axis=-1)[..., None], shown.max(axis=-2)[..., None]
+    visible_scores = np.where(visible, np.abs(scores), 0.0)
+    by_query = visible_scores.max(axis=-1)[..., None]
+    by_key = visible_scores.max(axis=-2)[..., None]
     batch, heads, length, _ = by_key.shape
     by_key = by_key.reshape(batch, heads // group, group, length, 1).max(axis=2)
-    score = {"out": by_query, "lse": by_query, "dq": by_query, "dk": by_key, "dv": by_key}
-    return _Sizes(summed=summed, products=products, quadrature=quadrature, score=score)
+    return _TermSizes(
+        summed=sums(probabilities, grad_s, *factors),
+        products=products,
+        quadrature=quadrature,
+        score={"out": by_query, "lse": by_query, "dq": by_query, "dk": by_key, "dv": by_key},
+    )

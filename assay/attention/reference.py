@@ -1,4 +1,4 @@
-"""Attention in NumPy float64 with analytic gradients: what every implementation is held against.
+"""The reference: attention in NumPy float64 with analytic gradients.
 
 B batch, H query heads, G kv heads, M queries, N keys, D head dimension. Query head h reads kv head
 h // (H // G). `causal` is aligned bottom-right: query i sees keys up to i + N - M. A query that
@@ -18,9 +18,9 @@ class Result:
 
     out: np.ndarray  # [B, H, M, D]
     lse: np.ndarray  # [B, H, M]
-    dq: np.ndarray | None = None
-    dk: np.ndarray | None = None
-    dv: np.ndarray | None = None
+    dq: np.ndarray | None = None  # [B, H, M, D]
+    dk: np.ndarray | None = None  # [B, G, N, D]
+    dv: np.ndarray | None = None  # [B, G, N, D]
 
 
 def attention(
@@ -42,7 +42,7 @@ def attention(
     """
     q, k, v = (np.asarray(array, dtype=np.float64) for array in (q, k, v))
     group = q.shape[1] // k.shape[1]
-    keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
+    keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)  # [B, H, N, D]
 
     scores = scale * (q @ keys.swapaxes(-1, -2))  # [B, H, M, N]
     if visible is None:
@@ -52,31 +52,31 @@ def attention(
         out, lse = known.out, known.lse
         probabilities = np.exp(scores - np.where(np.isneginf(lse), 0.0, lse)[..., None])
     else:
-        highest = scores.max(axis=-1, keepdims=True)
-        highest = np.where(np.isneginf(highest), 0.0, highest)  # a row that sees nothing
-        weights = np.exp(scores - highest)
-        total = weights.sum(axis=-1, keepdims=True)
+        row_max = scores.max(axis=-1, keepdims=True)
+        row_max = np.where(np.isneginf(row_max), 0.0, row_max)  # a row that sees nothing
+        weights = np.exp(scores - row_max)
+        row_sum = weights.sum(axis=-1, keepdims=True)
         with np.errstate(divide="ignore"):
-            lse = (highest + np.log(total))[..., 0]
-        probabilities = weights / np.where(total == 0.0, 1.0, total)
+            lse = (row_max + np.log(row_sum))[..., 0]
+        probabilities = weights / np.where(row_sum == 0.0, 1.0, row_sum)
         out = probabilities @ values
     if grad_out is None:
         return Result(out=out, lse=lse)
 
     grad = np.asarray(grad_out, dtype=np.float64)
-    grad_p = grad @ values.swapaxes(-1, -2)
-    delta = (grad * out).sum(axis=-1, keepdims=True)
+    grad_p = grad @ values.swapaxes(-1, -2)  # [B, H, M, N]
+    delta = (grad * out).sum(axis=-1, keepdims=True)  # [B, H, M, 1]
     grad_s = probabilities * (grad_p - delta)
     return Result(
         out=out,
         lse=lse,
         dq=scale * (grad_s @ keys),
-        dk=_sum_group(scale * (grad_s.swapaxes(-1, -2) @ q), group),
-        dv=_sum_group(probabilities.swapaxes(-1, -2) @ grad, group),
+        dk=sum_group(scale * (grad_s.swapaxes(-1, -2) @ q), group),
+        dv=sum_group(probabilities.swapaxes(-1, -2) @ grad, group),
     )
 
 
-def _sum_group(per_query_head: np.ndarray, group: int) -> np.ndarray:
-    """[B, H, N, D] to [B, G, N, D]: a kv head gathers from all query heads that read it."""
+def sum_group(per_query_head: np.ndarray, group: int) -> np.ndarray:
+    """[B, H, N, D] to [B, G, N, D]: the sum over all query heads that read a kv head."""
     batch, heads, length, dim = per_query_head.shape
     return per_query_head.reshape(batch, heads // group, group, length, dim).sum(axis=2)
