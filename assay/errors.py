@@ -1,4 +1,4 @@
-"""The two ways assay says no, and the exit code each one means.
+"""Errors that refuse a request, and the exit codes of the command line.
 
 0 holds, 1 measured and does not hold, 2 bad input, 3 cannot run here.
 """

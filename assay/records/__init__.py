@@ -1,1 +1,1 @@
-"""The only thing that crosses from measuring to telling."""
+"""Records: the only thing that passes from measuring to reporting."""

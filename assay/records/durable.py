@@ -1,4 +1,4 @@
-"""Files that are either wholly there or not at all, and folders only one process may use."""
+"""Durable files: written wholly or not at all, and locks that one process holds at a time."""
 
 import errno
 import fcntl
@@ -43,7 +43,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turn the disk's errors about `path` into sentences that say what to do."""
+    """Turn the disk's errors about `path` into BadInput that says what to do."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The append-only JSONL that everything told is made from.
+"""The append-only JSONL log that all reports are made from.
 
 Records are appended in batches. A batch is one write and one fsync under a lock, and its last
 record says how many records it has, so a batch is wholly in the log or not at all: after a kill,
@@ -27,8 +27,8 @@ _BLOCK_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """The complete batches of a log, and how many bytes after them belong to none."""
+class LogContent:
+    """The complete batches of a log, and the number of bytes after them, which belong to none."""
 
     records: list[Record]
     torn_bytes: int
@@ -122,7 +122,7 @@ class Log:
         self.set_aside_bytes += end - start
 
 
-def read(path: Path) -> Reading:
+def read(path: Path) -> LogContent:
     """All complete batches of the log at `path`, which is left as it is."""
     content, torn_bytes = complete_content(path)
     records: list[Record] = []
@@ -132,11 +132,11 @@ def read(path: Path) -> Reading:
         if records[-1].closes:
             _check_batch(len(records) - batch_start, records[-1].closes, path, number)
             batch_start = len(records)
-    return Reading(records=records, torn_bytes=torn_bytes)
+    return LogContent(records=records, torn_bytes=torn_bytes)
 
 
 def complete_content(path: Path) -> tuple[bytes, int]:
-    """The bytes of all complete batches, and how many bytes follow them.
+    """The bytes of all complete batches, and the number of bytes that follow them.
 
     The end is found first: those bytes stay as they are while another process appends.
     """
@@ -150,21 +150,15 @@ def complete_content(path: Path) -> tuple[bytes, int]:
 
 
 def complete_bytes(path: Path) -> int:
-    """How many bytes of the log belong to complete batches."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        return _last_closing_line(descriptor, os.fstat(descriptor).st_size)[0]
-    finally:
-        os.close(descriptor)
+    """Number of bytes of the log that belong to complete batches."""
+    with open(path, "rb") as file:
+        return _last_closing_line(file.fileno(), os.fstat(file.fileno()).st_size)[0]
 
 
 def last_record(path: Path) -> Record | None:
     """The record that closes the last complete batch; None where there is none."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        _, line = _last_closing_line(descriptor, os.fstat(descriptor).st_size)
-    finally:
-        os.close(descriptor)
+    with open(path, "rb") as file:
+        _, line = _last_closing_line(file.fileno(), os.fstat(file.fileno()).st_size)
     return _decode(line, path) if line else None
 
 
@@ -200,10 +194,10 @@ def _decode(line: bytes, path: Path, number: int | None = None) -> Record:
     return record
 
 
-def _check_batch(found: int, promised: int, path: Path, number: int) -> None:
-    if found != promised:
+def _check_batch(size: int, promised: int, path: Path, number: int) -> None:
+    if size != promised:
         raise BadInput(
-            f"{path}:{number}: this line closes a batch of {promised} records, {found} are here. "
+            f"{path}:{number}: this line closes a batch of {promised} records, {size} are here. "
             "Lines were lost or added from outside: restore the log, or run the study again"
         )
 

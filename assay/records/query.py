@@ -42,7 +42,7 @@ _SUPERSEDED = "attempt < max(attempt) OVER (PARTITION BY run, stage, cell)"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class QueryResult:
     """The rows of a query, and what of the logs was left out."""
 
     columns: list[str]
@@ -60,21 +60,21 @@ class Records:
         self._index = results / INDEX_FOLDER
         self._logs = [path for folder in self._folders for path in folder.logs()]
 
-    def query(self, sql: str) -> Answer:
+    def query(self, sql: str) -> QueryResult:
         """The answer to one SQL statement over `records`, `attempts` and `runs`."""
         torn = {path: count for path in self._logs if (count := _torn_bytes(path))}
         with _connected() as connection, ExitStack() as stack:
             sources = self._sources(stack)
             with self._explained():
                 _define_views(connection, sources, [folder.run_file for folder in self._folders])
-                found = connection.execute(sql)
-                if found is None:
+                cursor = connection.execute(sql)
+                if cursor is None:
                     raise BadInput("the query cannot be answered: it holds no statement")
-                columns = [column[0] for column in found.description or ()]
-                return Answer(columns=columns, rows=found.fetchall(), torn=torn)
+                columns = [column[0] for column in cursor.description or ()]
+                return QueryResult(columns=columns, rows=cursor.fetchall(), torn=torn)
 
     def index(self) -> int:
-        """Copy every log that has changed into the index; returns how many there were."""
+        """Copy every log that has changed into the index; returns their number."""
         stale = [path for path in self._logs if not self._copy(path).is_file()]
         with explained(self._index):
             self._index.mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ class Records:
         return len(stale)
 
     def _copy(self, path: Path) -> Path:
-        """Where the copy of a log lies. Another state of the log has another name."""
+        """The path of a log's copy. Another state of the log has another name."""
         state = path.stat()
         version = [str(path.resolve()), state.st_size, state.st_mtime_ns, SCHEMA]
         return self._index / f"{digest(version)}.parquet"
@@ -125,7 +125,7 @@ class Records:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """A damaged log is named with its line; any other error is the index's or the query's."""
+        """Name a damaged log with its line; any other error is the index's or the query's."""
         import duckdb
 
         try:
@@ -223,7 +223,7 @@ def _torn_bytes(path: Path) -> int:
 
 
 def _has_reruns(path: Path) -> bool:
-    """Whether some cell of a log has more than one attempt; never in a run's first session."""
+    """True where a cell of a log has more than one attempt; never in a run's first session."""
     last = log.last_record(path)
     if last is None or last.session == 1:
         return False

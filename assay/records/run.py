@@ -1,4 +1,4 @@
-"""A run's folder: where its parts lie, and how they are read.
+"""The folder of a run: the paths of its parts, reading and writing them.
 
 <results>/<study>/<run_id>/run.json
                            stages/<stage>/{metrics.jsonl, DONE, stdout.log, stderr.log}
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """`DONE`: how a stage ended. Written last; absent while anything is left to do."""
+    """`DONE`: the end of a stage. Written last; absent while anything is left to do."""
 
     status: str  # ok or failed
     reason: str | None
@@ -78,7 +78,7 @@ class RunFolder:
 
 
 def now() -> str:
-    """This moment as records write it: UTC, ISO 8601, milliseconds."""
+    """The time as records write it: UTC, ISO 8601, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -127,10 +127,10 @@ def runs_below(results: Path) -> list[RunFolder]:
 
 def newest_run(results: Path) -> Path:
     """The run that was started last below a results folder."""
-    found = runs_below(results)
-    if not found:
+    folders = runs_below(results)
+    if not folders:
         raise BadInput(f"there is no run below {results}; start one with `assay study run`")
-    return max((folder.path for folder in found), key=lambda path: path.name)
+    return max((folder.path for folder in folders), key=lambda path: path.name)
 
 
 def portable(folder: Path) -> str:
@@ -149,7 +149,7 @@ def plugins_named_by(run: Run) -> list[Path]:
 
 
 def read_done(folder: RunFolder, stage: str) -> Done | None:
-    """How a stage ended; None while it has not."""
+    """The end of a stage; None while it has not ended."""
     file = folder.done_file(stage)
     return _decode(file, Done) if file.is_file() else None
 

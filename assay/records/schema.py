@@ -1,4 +1,4 @@
-"""What a record is: one measured or refused value, with all that is needed to trace it.
+"""The schema of a record: one measured or refused value, with all that is needed to trace it.
 
 An unknown value is None with a reason, never zero. Statistics are computed on reading.
 """
@@ -35,7 +35,7 @@ MODEL_SECONDS = "examination_s"
 
 
 class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What went in: the specification in words, and a hash of the very bytes."""
+    """Identity of a workload: its specification, and a hash of the very bytes."""
 
     name: str
     spec: dict[str, Any]
@@ -43,7 +43,7 @@ class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a probe says about one subject."""
+    """A probe's result for one subject."""
 
     metric: str
     value: float | None
@@ -95,7 +95,7 @@ class Record(Measurement, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One start of a run: resuming adds another and overwrites none."""
+    """A start of a run: resuming adds another and overwrites none."""
 
     number: int
     started: str

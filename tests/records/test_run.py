@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from assay.errors import BadInput, CannotRunHere
 from assay.records import run as runs
 from assay.records.run import Done, RunFolder
-from assay.records.schema import SCHEMA
+from assay.records.schema import KEYS, SCHEMA
 
 DONE = Done(
     status="failed",
@@ -28,6 +28,7 @@ def test_run_json_comes_back_as_it_was(tmp_path):
     folder, found = runs.open_run(tmp_path)
     assert found == run
     assert folder.path == tmp_path
+    assert "run" not in KEYS and "seed" in KEYS, "keys are what comparisons need, not names"
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"], "a temporary file was left"
 
 
