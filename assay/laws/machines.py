@@ -22,7 +22,7 @@ def capacities(runs: Sequence[Run]) -> dict[str, Quantity]:
     sizes: dict[str, Quantity] = {}
     for run in runs:
         size = capacity(run)
-        if size.value is not None or host_of(run) not in sizes:
+        if not isinstance(size, str) or host_of(run) not in sizes:
             sizes[host_of(run)] = size
     return sizes
 
@@ -30,14 +30,11 @@ def capacities(runs: Sequence[Run]) -> dict[str, Quantity]:
 def capacity(run: Run) -> Quantity:
     """Bytes of memory of the accelerator that a run measured on."""
     label, device = _label(run), _device(run)
-    reason = f"the memory of {label} is not known"
     if label is None or label == "cpu":
-        reason = f"the run measured on {label or 'a device not named'}, not on an accelerator"
-    elif device is None:
-        reason = f"run.json does not describe {label}"
-    elif device.get("memory_bytes"):
-        return Quantity(value=device["memory_bytes"])
-    return Quantity(value=None, reason=reason)
+        return f"the run measured on {label or 'a device not named'}, not on an accelerator"
+    if device is None:
+        return f"run.json does not describe {label}"
+    return device.get("memory_bytes") or f"the memory of {label} is not known"
 
 
 def _label(run: Run) -> str | None:

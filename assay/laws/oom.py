@@ -78,11 +78,11 @@ def input_bytes(spec: Mapping[str, object], metric: str) -> float | None:
 
 def _room(host: str, sizes: Mapping[str, Quantity], records: Sequence[Record]) -> Quantity:
     """Bytes that tensors may take: the capacity less the overhead, where that was measured."""
-    size = sizes.get(host, Quantity(value=None, reason="no run.json describes this host"))
-    if size.value is None:
+    size = sizes.get(host, "no run.json describes this host")
+    if isinstance(size, str):
         return size
     held = [r.value for r in records if r.host == host and r.metric == _OVERHEAD and r.value]
-    return Quantity(value=size.value - max(held, default=0.0))
+    return size - max(held, default=0.0)
 
 
 def _oom_length(
@@ -93,21 +93,21 @@ def _oom_length(
     terms = fit_polynomial(points)
     inputs = input_bytes(curve.spec, curve.metric)
     predicted = low = high = reason = None
-    if room.value is None:
-        reason = room.reason
+    if isinstance(room, str):
+        reason = room
     elif terms is None:
         reason = f"the peak is known at {len(points)} lengths; wanted three or more, none of them 0"
     elif inputs is None:
         reason = "the specification does not say all sizes, so the inputs' bytes are not known"
     else:
-        predicted = _reached(terms, inputs, room.value)
+        predicted = _reached(terms, inputs, room)
         low, high, reason = _interval(predicted, terms, inputs)
     return OomLength(
         host=host,
         shape=shape,
         subject=curve.subject,
         metric=curve.metric,
-        capacity_bytes=room.value,
+        capacity_bytes=None if isinstance(room, str) else room,
         predicted=predicted,
         low=low,
         high=high,

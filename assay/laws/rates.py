@@ -27,12 +27,8 @@ _UNITS = {_MATMUL: 1e12, _READ: 1e9}
 _MATMUL_DTYPES = {"cpu": ("float32",), "cuda": ("bfloat16", "float16")}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Quantity:
-    """A value, or the reason why there is none."""
-
-    value: float | None
-    reason: str | None = None
+# A number, or the reason why there is none.
+Quantity = float | str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,20 +104,17 @@ class _Ceilings:
         """FLOP per second that the device of a record's run reached in matrix products."""
         best = self._best(of, _MATMUL)
         if isinstance(best, str):
-            return Quantity(value=None, reason=best)
+            return best
         dtypes = _MATMUL_DTYPES.get(best.subject.partition(":")[0], ())
         if dtype not in dtypes:
             names = " and ".join(dtypes) or "no dtype that is known"
-            reason = f"the {_MATMUL} of {best.subject} holds for {names}, not for {dtype}"
-            return Quantity(value=None, reason=reason)
-        return Quantity(value=best.value * _UNITS[_MATMUL])
+            return f"the {_MATMUL} of {best.subject} holds for {names}, not for {dtype}"
+        return best.value * _UNITS[_MATMUL]
 
     def reading(self, of: Record) -> Quantity:
         """Bytes per second that the device of a record's run reached in reading."""
         best = self._best(of, _READ)
-        if isinstance(best, str):
-            return Quantity(value=None, reason=best)
-        return Quantity(value=best.value * _UNITS[_READ])
+        return best if isinstance(best, str) else best.value * _UNITS[_READ]
 
     def _best(self, of: Record, metric: str) -> Record | str:
         """The highest record of a ceiling, or the reason why none surely applies."""
@@ -139,39 +132,39 @@ class _Ceilings:
 
 def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: _Ceilings) -> Rate:
     elapsed_ms = median(record.samples)
-    elapsed = Quantity(value=elapsed_ms / 1e3 or None, reason="the elapsed time is zero")
+    elapsed = elapsed_ms / 1e3 or "the elapsed time is zero"
     tokens = _tokens(workload)
     flops, traffic = (_amount(record, quantity, work) for quantity in ("flops", "bytes"))
     compute = ceilings.compute(record, dtype=str(workload.spec.get("dtype")))
     reading = ceilings.reading(record)
     flop_rate, byte_rate = _ratio(flops, elapsed), _ratio(traffic, elapsed)
-    shares = _ratio(flop_rate, compute), _ratio(byte_rate, reading)
+    compute_share, memory_share = _ratio(flop_rate, compute), _ratio(byte_rate, reading)
     intensity = _ratio(flops, traffic)
     quantities = (elapsed, tokens, flops, traffic, compute, reading)
-    reasons = dict.fromkeys(each.reason for each in quantities if each.value is None)
+    reasons = dict.fromkeys(each for each in quantities if isinstance(each, str))
     return Rate(
         subject=record.subject,
         stage=record.stage,
         workload=workload,
         metric=record.metric,
         elapsed_ms=elapsed_ms,
-        tokens_per_s=_ratio(tokens, elapsed).value,
-        tflops=_in_unit(flop_rate, 1e12),
-        gbps=_in_unit(byte_rate, 1e9),
-        intensity=intensity.value,
-        compute_share=shares[0].value,
-        memory_share=shares[1].value,
+        tokens_per_s=_ratio(tokens, elapsed),
+        tflops=_ratio(flop_rate, 1e12),
+        gbps=_ratio(byte_rate, 1e9),
+        intensity=intensity,
+        compute_share=compute_share,
+        memory_share=memory_share,
         bound=_bound(intensity, _ratio(compute, reading)),
-        reason="; ".join(str(reason) for reason in reasons) or None,
-        suspect="; ".join(_too_fast(*shares)) or None,
+        reason="; ".join(reasons) or None,
+        suspect="; ".join(_too_fast(compute_share, memory_share)) or None,
     )
 
 
 def _tokens(workload: WorkloadIdentity) -> Quantity:
     sizes = [workload.spec.get(name) for name in ("batch", "query_length")]
     if not all(isinstance(size, int) for size in sizes):
-        return Quantity(value=None, reason="the workload does not say its batch and query_length")
-    return Quantity(value=float(sizes[0] * sizes[1]))
+        return "the workload does not say its batch and query_length"
+    return float(sizes[0] * sizes[1])
 
 
 def _amount(record: Record, quantity: str, work: _Work) -> Quantity:
@@ -181,36 +174,30 @@ def _amount(record: Record, quantity: str, work: _Work) -> Quantity:
         metric = f"{direction}_{quantity}"
         amount = work.get((_owner(record), metric))
         if amount is None:
-            return Quantity(value=None, reason=f"no {metric} in this cell; add work to PROBES")
+            return f"no {metric} in this cell; add work to PROBES"
         if amount.value is None:
-            return Quantity(value=None, reason=f"{metric}: {amount.reason}")
+            return f"{metric}: {amount.reason}"
         total += amount.value
-    return Quantity(value=total)
+    return total
 
 
-def _ratio(above: Quantity, below: Quantity) -> Quantity:
-    for each in (above, below):
-        if each.value is None:
-            return each
-    if not below.value:
-        return Quantity(value=None, reason="nothing is divided by zero")
-    return Quantity(value=above.value / below.value)  # type: ignore[operator]
+def _ratio(above: Quantity | None, below: Quantity | None) -> float | None:
+    """One over the other; None where one of them is not known, or the other is zero."""
+    if isinstance(above, str) or isinstance(below, str) or above is None or not below:
+        return None
+    return above / below
 
 
-def _in_unit(quantity: Quantity, unit: float) -> float | None:
-    return None if quantity.value is None else quantity.value / unit
-
-
-def _bound(intensity: Quantity, ridge: Quantity) -> str | None:
+def _bound(intensity: float | None, ridge: float | None) -> str | None:
     """The ceiling that applies (Williams, Waterman and Patterson, "Roofline", 2009): the ridge is
     where both ceilings meet."""
-    if intensity.value is None or ridge.value is None:
+    if intensity is None or ridge is None:
         return None
-    return COMPUTE_BOUND if intensity.value >= ridge.value else MEMORY_BOUND
+    return COMPUTE_BOUND if intensity >= ridge else MEMORY_BOUND
 
 
-def _too_fast(compute: Quantity, memory: Quantity) -> Iterator[str]:
+def _too_fast(compute: float | None, memory: float | None) -> Iterator[str]:
     causes = "cached, not computed, or the ceiling is wrong"
     for share, can in ((compute, "compute"), (memory, "read")):
-        if share.value is not None and share.value > _MOST_CREDIBLE_SHARE:
-            yield f"{share.value:.2f} times what this machine can {can}: {causes}"
+        if share is not None and share > _MOST_CREDIBLE_SHARE:
+            yield f"{share:.2f} times what this machine can {can}: {causes}"

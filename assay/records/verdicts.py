@@ -4,8 +4,12 @@ import re
 
 from assay.records.schema import CELL_SECONDS, MODELS, Measurement, Record, Status
 
+# The metric of an error as a share of what the accuracy check allows; the tensor's name follows.
+ERROR_OVER_BUDGET = "error_over_budget_"
 # Metrics of a check that is made within a cell of another stage begin like this.
-_WITHIN = ("error_over_budget_", "accuracy")
+_WITHIN = (ERROR_OVER_BUDGET, "accuracy")
+# Statuses that no number may be built on.
+WRONG = ("failed", "oom", "timeout")
 # The reason of a probe that had no time for all its cases; its status is timeout.
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
@@ -33,4 +37,4 @@ def is_expected(stage: str, status: Status) -> bool:
 
 def is_wrong(record: Record) -> bool:
     """True for a record that no number may be built on."""
-    return record.status in ("failed", "oom", "timeout") and record.metric != CELL_SECONDS
+    return record.status in WRONG and record.metric != CELL_SECONDS

@@ -1,4 +1,4 @@
-"""What a chart shows, before any library draws it; the page and print draw the same one."""
+"""Charts before any library draws them; the page and print draw the same ones."""
 
 import math
 import re
@@ -23,7 +23,7 @@ class Series:
     high: tuple[float, ...] = ()
     variant: str = ""
     note: str = ""
-    hints: tuple[str, ...] = ()  # more to say of each point, where it can be pointed at
+    hints: tuple[str, ...] = ()  # more about each point, shown where it is hovered
 
     def __post_init__(self) -> None:
         lengths = {len(self.x), len(self.y)} | {len(b) for b in (self.low, self.high) if b}
@@ -36,6 +36,14 @@ class Series:
     @property
     def name(self) -> str:
         return f"{self.subject}, {self.variant}" if self.variant else self.subject
+
+    @property
+    def errors(self) -> tuple[list[float], list[float]] | None:
+        """Distances from each y down to its lower and up to its upper bound; None without any."""
+        if not self.low:
+            return None
+        below = [y - low for low, y in zip(self.low, self.y, strict=True)]
+        return below, [high - y for high, y in zip(self.high, self.y, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +60,7 @@ class Chart:
     """A chart; labels carry their unit in brackets, as in "latency (ms)".
 
     Where x is text, the texts are listed down the side and y runs across. `limit` is a value of y
-    that is drawn as a line and called `limit_name`. Charts of one `group` are panels of one plate.
+    that is drawn as a line and called `limit_name`. Charts of one `group` are panels of one figure.
     """
 
     name: str  # also the name of its file; letters, digits, dots, dashes and underscores are kept
@@ -67,7 +75,7 @@ class Chart:
     note: str = ""
     curves: tuple[Curve, ...] = ()
     round_ticks: bool = False  # ticks of a logarithmic x at round numbers, not at its values
-    group: str = ""  # the name of its plate; the chart's own where it is empty
+    group: str = ""  # the name of its figure; the chart's own where it is empty
     group_title: str = ""
     panel: str = ""  # what tells it from the other charts of its group
 
@@ -81,14 +89,14 @@ class Chart:
 
     @property
     def listed(self) -> bool:
-        """Whether x is text."""
+        """True where x is text."""
         return any(isinstance(x, str) for series in self.series for x in series.x)
 
     @property
     def x_values(self) -> list:
         """The distinct x: numbers in order, texts as they came."""
-        found = dict.fromkeys(x for series in self.series for x in series.x)
-        return list(found) if self.listed else sorted(found)
+        values = dict.fromkeys(x for series in self.series for x in series.x)
+        return list(values) if self.listed else sorted(values)
 
     @property
     def y_values(self) -> list[float]:
@@ -99,27 +107,26 @@ class Chart:
 
     @property
     def x_ticks(self) -> list[float]:
-        """Where a logarithmic x has its labels."""
+        """Places of the labels on a logarithmic x axis."""
         if not self.round_ticks:
             return spaced_ticks(self.x_values)
         return log_ticks([*self.x_values, *(x for curve in self.curves for x in curve.x)])
 
     @property
     def names_itself(self) -> bool:
-        """Whether the listed texts are the subjects, so that a legend would say them again."""
+        """True where the listed texts are the subjects, so that a legend would repeat them."""
         return self.listed and all(set(series.x) == {series.subject} for series in self.series)
 
     @property
     def notes(self) -> list[str]:
         """Its own note and those of its series."""
-        return [
-            n for n in (self.note, *(f"{s.name}: {s.note}" for s in self.series if s.note)) if n
-        ]
+        notes = (self.note, *(f"{s.name}: {s.note}" for s in self.series if s.note))
+        return [note for note in notes if note]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plate:
-    """Charts that are told together: one at a time on the page, side by side in print."""
+class ChartGroup:
+    """Charts of one figure: one at a time on the page, side by side in print."""
 
     charts: tuple[Chart, ...]
 
@@ -136,12 +143,12 @@ class Plate:
         return self.charts[0].group_title or self.charts[0].title
 
 
-def plates(charts: Sequence[Chart]) -> list[Plate]:
-    """The charts by group, in their order; one without a group is a plate of its own."""
+def grouped(charts: Sequence[Chart]) -> list[ChartGroup]:
+    """The charts by group, in their order; one without a group is a group of its own."""
     groups: dict[tuple[str, str], list[Chart]] = {}
     for chart in charts:
         groups.setdefault((chart.group, "" if chart.group else chart.name), []).append(chart)
-    return [Plate(charts=tuple(found)) for found in groups.values()]
+    return [ChartGroup(charts=tuple(members)) for members in groups.values()]
 
 
 def _stem(name: str) -> str:

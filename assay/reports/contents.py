@@ -1,6 +1,7 @@
-"""Everything a report is made of, read from a run's folder and left as it was.
+"""Contents of a run's folder, from which its report is made; nothing in the folder is changed.
 
-What cannot be read costs the report that part, not the rest: it becomes a line under `problems`.
+A part that cannot be read costs the report that part, not the rest: it becomes a line under
+`problems`.
 """
 
 from collections import Counter
@@ -36,12 +37,15 @@ class Stage:
 
     @property
     def cells(self) -> dict[str, int]:
-        """How many cells have each status, the worst first; a cell counts as its worst record."""
+        """Number of cells with each status, the worst first; a cell counts as its worst record."""
         if self.done:
             counts = Counter(self.done.counts)
         else:
             finished = {record.cell for record in self.records if record.metric == CELL_SECONDS}
-            worst = worst_by_cell(self.records)
+            worst: dict[str, str] = {}
+            for record in self.records:
+                known = worst.setdefault(record.cell, record.status)
+                worst[record.cell] = min(known, record.status, key=SEVERITY.index)
             counts = Counter(
                 status if cell in finished else UNFINISHED for cell, status in worst.items()
             )
@@ -57,7 +61,7 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """A run as its folder tells it."""
+    """A run and its stages."""
 
     run: Run
     stages: tuple[Stage, ...]
@@ -75,26 +79,17 @@ def read_contents(folder: RunFolder, *, planned: Sequence[str] = ()) -> Contents
     """Read a run; stages in `planned` that never began are there too, unfinished."""
     _, run = open_run(folder.path)
     begun = [_read_stage(folder, path.name) for path in folder.path.glob("stages/*/")]
-    begun.sort(key=lambda stage: (_began(stage), stage.name))
+    begun.sort(key=lambda stage: (_first_time(stage), stage.name))
     names = {stage.name for stage in begun}
     waiting = [Stage(name=name) for name in planned if name not in names]
     return Contents(run=run, stages=(*begun, *waiting))
-
-
-def worst_by_cell(records: Sequence[Record]) -> dict[str, str]:
-    """The worst status among the records of each cell."""
-    worst: dict[str, str] = {}
-    for record in records:
-        known = worst.setdefault(record.cell, record.status)
-        worst[record.cell] = min(known, record.status, key=SEVERITY.index)
-    return worst
 
 
 def _read_stage(folder: RunFolder, name: str) -> Stage:
     try:
         done = read_done(folder, name)
         file = folder.log(name)
-        reading = log.read(file) if file.is_file() else log.Reading(records=[], torn_bytes=0)
+        reading = log.read(file) if file.is_file() else log.LogContent(records=[], torn_bytes=0)
     except BadInput as error:
         return Stage(name=name, problems=(f"stage {name}: {error}",), readable=False)
     records = tuple(current(reading.records))
@@ -126,6 +121,6 @@ def _absent_cells(stage: str, done: Done | None, records: Sequence[Record]) -> l
     return [f"stage {stage}: DONE names cells without any record: {', '.join(absent)}"]
 
 
-def _began(stage: Stage) -> str:
+def _first_time(stage: Stage) -> str:
     times = [record.time for record in stage.records] + ([stage.done.time] if stage.done else [])
     return min(times, default="~")  # after every ISO 8601 time

@@ -1,205 +1,139 @@
-"""The report as one page that needs no network: style, script and plotly.js are inside it."""
+"""Pages that need no network: style, script and plotly.js are inside them.
+
+Templates, stylesheet and script are the files in `page/`. Whatever comes from records is escaped by
+the templates, since autoescape is on.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
-from assay.reports.chart import Chart, plates
+from assay.errors import CannotRunHere
+from assay.plugins import installed
+from assay.reports import style
+from assay.reports.chart import grouped
 from assay.reports.interactive import plotly_script
-from assay.reports.numerals import DASH
 from assay.reports.report import Report
-from assay.reports.script import script
-from assay.reports.style import TONES
-from assay.reports.stylesheet import stylesheet
 from assay.reports.table import Entry, Table
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
 _MOST_REASONS = 8  # below a table; more are folded away
-_PLACES = ("workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key")
-_PLACES += ("kernel", "longest kernel", "site")
-
-
-class Opening(Protocol):
-    """What a page says first."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def tone(self) -> str: ...
-    @property
-    def facts(self) -> tuple[str, ...]: ...
-    @property
-    def answers(self) -> tuple[str, ...]: ...
-    @property
-    def problems(self) -> tuple[str, ...]: ...
+_NAME_COLUMNS = {
+    "workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key",
+    "kernel", "longest kernel", "site",
+}  # fmt: skip
 
 
 def page(report: Report, *, figures: Mapping[str, str]) -> str:
     """report.html; `figures` holds Plotly's JSON by the file stem of its chart."""
-    return document(
-        report,
-        (
-            *_outcomes(report),
-            '<section id="stages"><h2>Stages</h2>',
-            *table(report.stages, titled=False),
-            "</section>",
-            *_figures(report.charts, figures),
-            *tables("results", "Results", report.results),
-            *folded("paired", "Paired ratios", report.paired),
-            *folded("provenance", "Provenance", report.provenance),
-            f"<script>{plotly_script()}</script>" if figures else "",
-        ),
+    from markupsafe import Markup
+
+    drawn = [chart for chart in report.charts if chart.file_stem in figures]
+    template = _environment().get_template("report.html")
+    return template.render(
+        opening=report,
+        groups=grouped(drawn),
+        figures=figures,
+        plotly_script=Markup(plotly_script()) if drawn else "",
     )
 
 
-def document(opening: Opening, body: Iterable[str]) -> str:
-    """A whole page: what it says first, then `body`, in the one style and with the one script."""
-    return "\n".join(
-        (
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(opening.title)}: {escape(opening.verdict)}</title>",
-            f"<style>{stylesheet()}</style></head><body>",
-            *_head(opening),
-            *body,
-            f"<script>{script()}</script>",
-            "</body></html>\n",
-        )
-    )
+def document(opening: Any, body: Iterable[str]) -> str:
+    """A page whose `body` is finished HTML.
+
+    `opening` has a title, a verdict with its tone, and lists of facts, headlines and problems.
+    """
+    from markupsafe import Markup
+
+    template = _environment().get_template("document.html")
+    return template.render(opening=opening, body=Markup("\n").join(map(Markup, body)))
 
 
-def table(found: Table, *, titled: bool = True) -> Iterator[str]:
-    """A table that sorts on its headers, with its note and the reasons its numbers refer to."""
-    rows, reasons = found.entries, found.reasons
-    numeric = [any(row[i].value is not None for row in rows) for i in range(len(found.columns))]
-    if titled:
-        yield f"<h3>{escape(found.title)}</h3>"
-    yield '<div class="scroll"><table><thead><tr>'
-    yield from (_header(*column) for column in zip(found.columns, numeric, strict=True))
-    yield "</tr></thead><tbody>"
-    grouped = found.columns[:2] == ("workload", "subject")
-    for index, row in enumerate(rows):
-        cells = zip(row, found.columns, numeric, strict=True)
-        begins = grouped and index > 0 and row[0].text != rows[index - 1][0].text
-        kind = ' class="begins"' if begins else ""
-        yield f"<tr{kind}>{''.join(_cell(*each, reasons) for each in cells)}</tr>"
-    yield "</tbody></table></div>"
-    if found.note:
-        yield f'<p class="note">{escape(found.note)}</p>'
-    if reasons:
-        items = (f"<li>{index}. {escape(reason)}</li>" for reason, index in reasons.items())
-        told = f'<ul class="reasons">{"".join(items)}</ul>'
-        many = f"{len(reasons):,} reasons"
-        folded = f'<details class="folded"><summary>{many}</summary>{told}</details>'
-        yield told if len(reasons) <= _MOST_REASONS else folded
+def tables(name: str, heading: str, members: Sequence[Table]) -> "Markup":
+    """A section of tables; empty where there are none."""
+    return _parts().tables(name, heading, members)
 
 
-def _head(opening: Opening) -> Iterator[str]:
-    yield f"<header><h1>{escape(opening.title)}</h1>"
-    yield f'<p class="verdict {TONES[opening.tone]}">{escape(opening.verdict)}</p>'
-    yield f'<ul class="facts">{"".join(f"<li>{escape(f)}</li>" for f in opening.facts)}</ul>'
-    if opening.answers:
-        told = "".join(f"<li>{escape(answer)}</li>" for answer in opening.answers)
-        yield f'<ul class="answers">{told}</ul>'
-    if opening.problems:
-        lines = "".join(f"<li>{escape(problem)}</li>" for problem in opening.problems)
-        yield f'<ul class="problems">{lines}</ul>'
-    yield "</header>"
-
-
-def _outcomes(report: Report) -> Iterator[str]:
-    yield '<section id="outcomes"><h2>Failures and other outcomes</h2>'
-    if report.outcomes.rows:
-        yield from table(report.outcomes, titled=False)
-    else:
-        yield "<p>Every outcome on record is ok.</p>"
-    yield "</section>"
-
-
-def _figures(charts: Sequence[Chart], figures: Mapping[str, str]) -> Iterator[str]:
-    shown = plates([chart for chart in charts if chart.file_stem in figures])
-    if not shown:
-        return
-    yield '<section id="figures"><h2>Figures</h2><div class="figures">'
-    for plate in shown:
-        yield f"<figure><figcaption>{escape(plate.title)}</figcaption>"
-        if len(plate.charts) > 1:
-            yield chooser(plate.title, [chart.panel for chart in plate.charts])
-        for index, chart in enumerate(plate.charts):
-            yield from _panel(chart, figures[chart.file_stem], hidden=index > 0)
-        yield "</figure>"
-    yield "</div></section>"
-
-
-def _panel(chart: Chart, figure: str, *, hidden: bool) -> Iterator[str]:
-    name = f"figure-{chart.file_stem}"
-    # "<" cannot end the script element when it is written as JSON's escape.
-    content = figure.replace("<", "\\u003c")
-    state = " hidden" if hidden else ""
-    yield f'<div class="panel" data-panel="{escape(chart.panel)}"{state}>'
-    label = f'role="img" aria-label="{escape(chart.title)}"'
-    yield f'<div class="chart" data-figure="{name}" {label}></div>'
-    yield f'<script type="application/json" id="{name}">{content}</script>'
-    yield from (f'<p class="note">{escape(note)}</p>' for note in chart.notes)
-    yield "</div>"
+def folded(name: str, heading: str, members: Sequence[Table]) -> "Markup":
+    """A section of tables that is closed until it is opened."""
+    return _parts().folded(name, heading, members)
 
 
 def chooser(
     title: str, panels: Sequence[str], *, of: str = "workloads", shown: str | None = None
-) -> str:
-    """Which panel of a figure is shown, the first if none is said; the page's script moves all
+) -> "Markup":
+    """The choice of a figure's panel, the first unless one is named; the page's script moves all
     figures together."""
-    options = (
-        f"<option{' selected' if panel == shown else ''}>{escape(panel)}</option>"
-        for panel in panels
+    return _parts().chooser(title, panels, of, shown)
+
+
+def _parts() -> Any:
+    return _environment().get_template("parts.html").module
+
+
+@cache
+def _environment() -> "Environment":
+    if not installed("jinja2"):
+        raise CannotRunHere(
+            "a page takes the package jinja2; install it with `pip install 'assay[report]'`"
+        )
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("assay.reports", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    label = f'aria-label="{of} of {escape(title)}"'
-    return f'<select class="panels" {label}>{"".join(options)}</select>'
+    environment.globals |= {
+        "asset": _asset,
+        "themes": {"light": style.LIGHT, "dark": style.DARK},
+        "most_reasons": _MOST_REASONS,
+    }
+    environment.filters |= {
+        "breakable": _breakable,
+        "cell_class": _cell_class,
+        "json_text": _json_text,
+        "split_unit": _split_unit,
+        "tone": style.TONES.__getitem__,
+    }
+    return environment
 
 
-def tables(name: str, heading: str, found: Sequence[Table]) -> Iterator[str]:
-    """A section of tables; nothing where there are none."""
-    if found:
-        yield f'<section id="{name}"><h2>{heading}</h2>'
-        yield from (line for each in found for line in table(each))
-        yield "</section>"
+def _asset(name: str) -> "Markup":
+    """The text of a stylesheet or script, which is part of this package."""
+    from markupsafe import Markup
+
+    return Markup((files("assay.reports") / "page" / name).read_text(encoding="utf-8"))
 
 
-def folded(name: str, heading: str, found: Sequence[Table]) -> Iterator[str]:
-    """The same, closed until it is asked for."""
-    if found:
-        yield f'<details id="{name}"><summary>{heading}</summary>'
-        yield from (line for each in found for line in table(each))
-        yield "</details>"
-
-
-def _header(column: str, numeric: bool) -> str:
-    name, unit = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", column, re.DOTALL).groups()
-    label = _breakable(name) + (f" <small>{escape(unit)}</small>" if unit else "")
-    kind = ' class="number"' if numeric else ""
-    return f'<th scope="col"{kind}><button type="button">{label}</button></th>'
-
-
-def _cell(cell: Entry, column: str, numeric: bool, reasons: Mapping[str, int]) -> str:
-    kinds = ["number"] if numeric else ["name"] if column in _PLACES else []
-    kinds += [TONES[cell.tone]] if cell.tone in TONES else []
-    attributes = f' class="{" ".join(kinds)}"' if kinds else ""
-    if cell.value is not None:
-        attributes += f' data-value="{cell.value!r}"'
-    if cell.text == DASH:
-        attributes += ' data-absent="1"'
-    if cell.hint:
-        attributes += f' title="{escape(cell.hint)}"'
-    text = _breakable(cell.text)
-    if cell.needs_reason:
-        text += f"<sup>{reasons[cell.hint]}</sup>"
-    detail = f" <small>{escape(cell.detail)}</small>" if cell.detail else ""
-    return f"<td{attributes}>{text}{detail}</td>"
-
-
-def _breakable(text: str) -> str:
+def _breakable(text: str) -> "Markup":
     """Escaped text whose long names may be broken after an underscore."""
-    return escape(text).replace("_", "_<wbr>")
+    from markupsafe import Markup, escape
+
+    return escape(text).replace("_", Markup("_<wbr>"))
+
+
+def _cell_class(entry: Entry, column: str, numeric: bool) -> str | None:
+    classes = ["number"] if numeric else ["name"] if column in _NAME_COLUMNS else []
+    classes += [style.TONES[entry.tone]] if entry.tone in style.TONES else []
+    return " ".join(classes) or None
+
+
+def _json_text(text: str) -> "Markup":
+    """JSON inside a script element, which a "<" could end unless it is written as an escape."""
+    from markupsafe import Markup
+
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def _split_unit(column: str) -> tuple[str, str | None]:
+    """A column's name, and the unit in brackets after it."""
+    name, unit = re.fullmatch(r"(.*?)(?: \(([^()]*)\))?", column, re.DOTALL).groups()
+    return name, unit

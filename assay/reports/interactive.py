@@ -1,4 +1,4 @@
-"""Charts for the page, as Plotly data without a copy of plotly.js."""
+"""Charts for the page, as Plotly's JSON without a copy of plotly.js."""
 
 import math
 from collections.abc import Sequence
@@ -10,14 +10,22 @@ from assay.reports import style
 from assay.reports.chart import Chart, Series, log_ticks
 from assay.reports.numerals import number, tick
 
+_FONT_PX = 13
+_HEIGHT_PX = 380
+_LEGEND_ROW_PX, _LEGEND_KEY_PX, _LEGEND_LETTER_PX, _LEGEND_WIDTH_PX = 20, 46, 7, 500
+_LISTED_ROW_PX = 28
+_LINE_WIDTH = 1.8
+_MARKER_PX = 8
+_DASHED = {"width": 1.5, "dash": "dash"}
+
 
 def figure_json(chart: Chart, colours: dict[str, str]) -> str:
-    """The chart as JSON for Plotly.newPlot, in the light page's colours."""
+    """The chart as JSON for Plotly, less the colours of the page, which its script sets."""
     import plotly.graph_objects as go
 
-    looks = style.looks(chart, colours)
+    styles = zip(chart.series, style.series_styles(chart, colours), strict=True)
     # Plotly reads a few HTML tags in text, so text from outside is escaped here as well.
-    traces = [_trace(go, chart, s, look) for s, look in zip(chart.series, looks, strict=True)]
+    traces = [_trace(go, chart, series, drawn) for series, drawn in styles]
     figure = go.Figure(data=traces, layout=_layout(chart))
     if chart.limit is not None:
         _add_limit(figure, chart)
@@ -32,13 +40,12 @@ def plotly_script() -> str:
     return get_plotlyjs()
 
 
-def _trace(go: Any, chart: Chart, series: Series, look: style.Look) -> Any:
+def _trace(go: Any, chart: Chart, series: Series, drawn: style.SeriesStyle) -> Any:
     across, along = ("y", "x") if chart.listed else ("x", "y")
     values = {across: [_escaped(x) for x in series.x], along: list(series.y)}
     bounds = {}
-    if series.low:
-        above = [high - y for high, y in zip(series.high, series.y, strict=True)]
-        below = [y - low for low, y in zip(series.low, series.y, strict=True)]
+    if series.errors:
+        below, above = series.errors
         bars = {"array": above, "arrayminus": below, "thickness": 1.2, "width": 3}
         bounds = {f"error_{along}": {"type": "data", "symmetric": False, **bars}}
     return go.Scatter(
@@ -46,8 +53,8 @@ def _trace(go: Any, chart: Chart, series: Series, look: style.Look) -> Any:
         **bounds,
         name=escape(series.name),
         mode="markers" if chart.listed else "lines+markers",
-        line={"color": look.colour, "width": style.LINE_WIDTH, "dash": look.dash[0]},
-        marker={"color": look.colour, "size": style.MARKER_PX, "symbol": look.marker[0]},
+        line={"color": drawn.colour, "width": _LINE_WIDTH, "dash": drawn.dash[0]},
+        marker={"color": drawn.colour, "size": _MARKER_PX, "symbol": drawn.marker[0]},
         text=[_hover(series, i) for i in range(len(series.y))],
         hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
@@ -66,11 +73,11 @@ def _hover(series: Series, index: int) -> str:
 
 
 def _layout(chart: Chart) -> dict[str, Any]:
-    legend = style.LEGEND_ROW_PX * _legend_rows(chart)
-    height = style.CHART_HEIGHT_PX + legend
+    legend = _LEGEND_ROW_PX * _legend_rows(chart)
+    height = _HEIGHT_PX + legend
     x_axis, y_axis = _x_axis(chart), _y_axis(chart)
     if chart.listed:
-        height = style.LISTED_ROW_PX * len(chart.x_values) + 80 + legend
+        height = _LISTED_ROW_PX * len(chart.x_values) + 80 + legend
         x_axis, y_axis = y_axis, x_axis
     return {
         "template": None,
@@ -79,10 +86,9 @@ def _layout(chart: Chart) -> dict[str, Any]:
         "margin": {"l": 8, "r": 16, "t": 8, "b": 8},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"family": style.FONT, "size": style.CHART_FONT_PX, "color": style.LIGHT["ink"]},
+        "font": {"size": _FONT_PX},
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "y": 1.02, "yanchor": "bottom"},
         "showlegend": not chart.names_itself,
-        "hoverlabel": {"align": "left"},
         "xaxis": x_axis,
         "yaxis": y_axis,
     }
@@ -93,7 +99,7 @@ def _x_axis(chart: Chart) -> dict[str, Any]:
     if chart.listed:
         order = [_escaped(x) for x in chart.x_values]
         return axis | {
-            "title": {"text": ""},  # the listed texts say what they are
+            "title": {"text": ""},  # the listed texts need no name
             "categoryorder": "array",
             "categoryarray": order,
             "range": [len(order) - 0.2, -0.6],  # leaves room for the limit's name
@@ -125,7 +131,7 @@ def _y_axis(chart: Chart) -> dict[str, Any]:
 
 
 def _log_range(values: Sequence[float], margin: float) -> list[float]:
-    """The ends of a logarithmic axis, as Plotly writes them, with a share of it left on each."""
+    """Ends of a logarithmic axis, as Plotly writes them, with a share of it left on each side."""
     low, high = math.log10(min(values)), math.log10(max(values))
     room = margin * (high - low or 1.0)
     return [low - room, high + room]
@@ -133,10 +139,8 @@ def _log_range(values: Sequence[float], margin: float) -> list[float]:
 
 def _axis(label: str) -> dict[str, Any]:
     return {
-        "title": {"text": escape(label), "standoff": 10, "font": {"size": style.CHART_FONT_PX}},
+        "title": {"text": escape(label), "standoff": 10, "font": {"size": _FONT_PX}},
         "automargin": True,
-        "gridcolor": style.LIGHT["line"],
-        "linecolor": style.LIGHT["line"],
         "zeroline": False,
         "showline": True,
         "ticks": "",
@@ -144,15 +148,13 @@ def _axis(label: str) -> dict[str, Any]:
 
 
 def _add_limit(figure: Any, chart: Chart) -> None:
-    """A line across the chart; Plotly wants the logarithm for a label's place, not for a line's."""
+    """Add a line across; Plotly wants the logarithm for a label's place, not for a line's."""
     along, across = ("x", "y") if chart.listed else ("y", "x")
     place = math.log10(chart.limit) if chart.log_y else chart.limit
-    line = {"color": style.LIGHT["limit"], "width": 1.5, "dash": "dash"}
     ends = {f"{along}0": chart.limit, f"{along}1": chart.limit, f"{across}0": 0, f"{across}1": 1}
-    figure.add_shape(type="line", line=line, **ends, **{f"{across}ref": "paper"})
+    figure.add_shape(type="line", line=_DASHED, **ends, **{f"{across}ref": "paper"})
     figure.add_annotation(
         text=escape(chart.limit_name),
-        font={"color": style.LIGHT["limit"]},
         showarrow=False,
         xanchor="right" if chart.listed else "left",
         yanchor="bottom",
@@ -161,17 +163,15 @@ def _add_limit(figure: Any, chart: Chart) -> None:
 
 
 def _add_curves(figure: Any, chart: Chart) -> None:
-    """Straight pieces on two logarithmic axes, each with its name at its outer end."""
-    line = {"color": style.LIGHT["limit"], "width": 1.5, "dash": "dash"}
+    """Add straight pieces on two logarithmic axes, each with its name at its outer end."""
     for curve in chart.curves:
         points = list(zip(curve.x, curve.y, strict=True))
         for (x0, y0), (x1, y1) in pairwise(points):
-            figure.add_shape(type="line", line=line, x0=x0, y0=y0, x1=x1, y1=y1, layer="below")
+            figure.add_shape(type="line", line=_DASHED, x0=x0, y0=y0, x1=x1, y1=y1, layer="below")
         rising = curve.y[-1] > curve.y[0]
         end = 0 if rising else -1
         figure.add_annotation(
             text=escape(curve.name),
-            font={"color": style.LIGHT["limit"]},
             showarrow=False,
             x=math.log10(curve.x[end]),
             y=math.log10(curve.y[end]),
@@ -181,13 +181,13 @@ def _add_curves(figure: Any, chart: Chart) -> None:
 
 
 def _legend_rows(chart: Chart) -> int:
-    """How many rows the legend takes in a chart of half the page's width, less what is listed."""
+    """Rows that the legend takes in a chart of half the page's width."""
     if chart.names_itself:
         return 0
     if chart.listed:
         return math.ceil(len(chart.series) / 2) + 1
-    widths = (style.LEGEND_KEY_PX + style.LEGEND_LETTER_PX * len(s.name) for s in chart.series)
-    return math.ceil(sum(widths) / style.LEGEND_WIDTH_PX)
+    widths = (_LEGEND_KEY_PX + _LEGEND_LETTER_PX * len(s.name) for s in chart.series)
+    return math.ceil(sum(widths) / _LEGEND_WIDTH_PX)
 
 
 def _escaped(x: float | str) -> float | str:

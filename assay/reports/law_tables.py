@@ -1,148 +1,167 @@
-"""The laws of some records as tables: growth, crossings, where memory ends, what to use."""
+"""Tables of laws: growth, crossings, where memory ends, what to use, changes between runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from assay.laws.crossover import Crossover
 from assay.laws.growth import Exponent
 from assay.laws.oom import OomLength
+from assay.laws.regression import Change
 from assay.laws.thresholds import Recommendation
 from assay.reports.numerals import DASH, number
-from assay.reports.table import Entry, Table
+from assay.reports.table import Entry, Table, number_entry, percent_entry, tabulate
 
 _LOWEST_SHARE = 0.005  # a term below this is left out of the words
+_CHANGES_NOTE = (
+    "Now over then, with a 99 % interval; where another subject was timed beside it in both runs, "
+    "its change is taken off. Slower is what lies wholly beyond the threshold with and without "
+    "that: 1 %, or three standard deviations between processes of one program, as measured now."
+)
 
 
-def exponents(found: Sequence[Exponent]) -> Table | None:
+def exponents_table(exponents: Sequence[Exponent]) -> Table | None:
     """A row for each curve of enough lengths; None where there is none."""
-    few = len(found)
-    found = [one for one in found if one.value is not None]
-    few -= len(found)
-    if not found:
-        return None
-    rows = tuple(
-        (
-            one.setting.shape,
-            one.subject,
-            one.metric,
-            _exponent(one),
-            _range(one.lengths),
-            _shares(one.shares),
-        )
-        for one in found
+    fitted = [law for law in exponents if law.value is not None]
+    few = len(exponents) - len(fitted)
+    left_out = f" {few} curves are left out, of which too few lengths are known." if few else ""
+    columns = {
+        "workload": lambda law: law.setting.shape,
+        "subject": lambda law: law.subject,
+        "metric": lambda law: law.metric,
+        "exponent": _exponent,
+        "lengths fitted": lambda law: f"{law.lengths[0]:,}–{law.lengths[-1]:,}, {len(law.lengths)}",
+        "at the longest": _shares,
+    }
+    note = (
+        "In brackets the 95 % interval of the exponent. Only lengths within a factor of 8 of the "
+        f"longest are fitted, or the three longest.{left_out}"
     )
-    table = Table(
-        title="How it grows with the length",
-        columns=("workload", "subject", "metric", "exponent", "lengths fitted", "at the longest"),
-        rows=rows,
-        note=(
-            "In brackets the 95 % interval of the exponent. Only lengths within a factor of 8 of "
-            "the longest are fitted, or the three longest."
-            + (f" {few} curves are left out, of which too few lengths are known." if few else "")
-        ),
-    )
-    return _by_host(table, [one.setting.host for one in found])
+    hosts = [law.setting.host for law in fitted]
+    return _by_host("How it grows with the length", fitted, hosts, columns, note=note)
 
 
-def crossovers(found: Sequence[Crossover]) -> Table | None:
+def crossovers_table(crossovers: Sequence[Crossover]) -> Table | None:
     """A row for each subject and its peer; None where there is none."""
-    if not found:
-        return None
-    rows = tuple(
-        (one.setting.shape, one.metric, one.subject, one.against, one.words, _left_out(one))
-        for one in found
-    )
-    table = Table(
-        title="Where one overtakes another",
-        columns=("workload", "metric", "subject", "against", "outcome", "left out"),
-        rows=rows,
-        note="From paired rounds; in brackets the 95 % bootstrap interval of the length.",
-    )
-    return _by_host(table, [one.setting.host for one in found])
+    columns = {
+        "workload": lambda law: law.setting.shape,
+        "metric": lambda law: law.metric,
+        "subject": lambda law: law.subject,
+        "against": lambda law: law.against,
+        "outcome": lambda law: law.words,
+        "left out": _unpaired,
+    }
+    note = "From paired rounds; in brackets the 95 % bootstrap interval of the length."
+    hosts = [law.setting.host for law in crossovers]
+    return _by_host("Where one overtakes another", crossovers, hosts, columns, note=note)
 
 
-def oom_lengths(found: Sequence[OomLength]) -> Table | None:
+def oom_lengths_table(limits: Sequence[OomLength]) -> Table | None:
     """A row for each curve of a peak that is known well enough; None where there is none."""
-    found = [one for one in found if one.predicted is not None or one.observed is not None]
-    if not found:
-        return None
-    rows = tuple(
-        (one.shape, one.subject, one.metric, _predicted(one), _observed(one), _difference(one))
-        for one in found
-    )
-    columns = ("workload", "subject", "metric", "predicted", "observed", "predicted / observed")
-    table = Table(title="At which length memory runs out (tokens)", columns=columns, rows=rows)
-    return _by_host(table, [one.host for one in found])
+    known = [law for law in limits if law.predicted is not None or law.observed is not None]
+    columns = {
+        "workload": lambda law: law.shape,
+        "subject": lambda law: law.subject,
+        "metric": lambda law: law.metric,
+        "predicted": _predicted,
+        "observed": lambda law: _length(law.observed, "no length was found by trying"),
+        "predicted / observed": _difference,
+    }
+    hosts = [law.host for law in known]
+    return _by_host("At which length memory runs out (tokens)", known, hosts, columns)
 
 
-def recommendations(
-    found: Sequence[Recommendation], devices: Mapping[str, str | None]
+def recommendations_table(
+    recommendations: Sequence[Recommendation], devices: Mapping[str, str | None]
 ) -> Table | None:
     """A row for each class of workloads; `devices` names the device of each host."""
-    if not found:
+
+    def advice(law: Recommendation) -> str:
+        host = law.workloads.host
+        return f"{law.words} on {devices.get(host) or f'host {host}'}"
+
+    def heads(law: Recommendation) -> str:
+        workloads = law.workloads
+        return f"{workloads.heads}/{workloads.kv_heads} x {workloads.head_dim}"
+
+    columns = {
+        "heads/kv heads x dim": heads,
+        "dtype": lambda law: law.workloads.dtype,
+        "mask": lambda law: "causal" if law.workloads.causal else "full",
+        "batches": lambda law: ", ".join(map(str, law.batches)),
+        "recommendation": advice,
+    }
+    note = "A choice changes only where the 95 % interval of the paired ratio is wholly below 1."
+    return tabulate("What to use", recommendations, columns, note=note) if recommendations else None
+
+
+def changes_table(changes: Sequence[Change], run: str) -> Table:
+    """Each metric that two runs have in common; `run` is the earlier one."""
+    unknown = Entry(text=DASH, hint="its noise was not measured, so nothing is called slower")
+    slower = Entry(text="slower", tone="failed")
+    columns = {
+        "workload": lambda change: change.workload,
+        "metric": lambda change: change.metric,
+        "subject": lambda change: change.subject,
+        "relative to": lambda change: change.control or DASH,
+        "ratio": lambda change: number_entry(change.ratio),
+        "99 % interval": lambda change: f"{number(change.low)}–{number(change.high)}",
+        "threshold": lambda change: (
+            unknown if change.threshold is None else percent_entry(change.threshold)
+        ),
+        "verdict": lambda change: slower if change.slower else "not slower",
+    }
+    return tabulate(f"Since {run}", changes, columns, note=_CHANGES_NOTE)
+
+
+def _by_host(
+    title: str,
+    laws: Sequence[Any],
+    hosts: Sequence[str],
+    columns: Mapping[str, Callable[[Any], Entry | str]],
+    *,
+    note: str = "",
+) -> Table | None:
+    """A table of laws, with each row's host before it where there is more than one host."""
+    if not laws:
         return None
-    rows = []
-    for one in found:
-        which = one.workloads
-        heads = f"{which.heads}/{which.kv_heads} x {which.head_dim}"
-        mask = "causal" if which.causal else "full"
-        device = devices.get(which.host) or f"host {which.host}"
-        batches = ", ".join(map(str, one.batches))
-        rows.append((heads, which.dtype, mask, batches, f"{one.words} on {device}"))
-    return Table(
-        title="What to use",
-        columns=("heads/kv heads x dim", "dtype", "mask", "batches", "recommendation"),
-        rows=tuple(rows),
-        note="A choice changes only where the 95 % interval of the paired ratio is wholly below 1.",
-    )
-
-
-def _by_host(table: Table, hosts: Sequence[str]) -> Table:
-    """The table with each row's host before it, where there is more than one."""
+    table = tabulate(title, laws, columns, note=note)
     if len(set(hosts)) < 2:
         return table
     rows = tuple((host, *row) for host, row in zip(hosts, table.rows, strict=True))
     return replace(table, columns=("host", *table.columns), rows=rows)
 
 
-def _exponent(one: Exponent) -> Entry:
-    if one.value is None:
-        return Entry(text=DASH, hint=one.reason or "")
-    return Entry(text=f"{one.value:.3f}", detail=f"{one.low:.3f}–{one.high:.3f}", value=one.value)
+def _exponent(law: Exponent) -> Entry:
+    interval = f"{law.low:.3f}–{law.high:.3f}"
+    return Entry(text=f"{law.value:.3f}", detail=interval, value=law.value)
 
 
-def _range(lengths: Sequence[int]) -> str:
-    return f"{lengths[0]:,}–{lengths[-1]:,}, {len(lengths)}" if len(lengths) > 1 else str(*lengths)
+def _shares(law: Exponent) -> str:
+    parts = (f"{share:.0%} {name}" for name, share in law.shares.items() if share >= _LOWEST_SHARE)
+    return ", ".join(parts) or DASH
 
 
-def _shares(shares: Mapping[str, float]) -> str:
-    told = {name: share for name, share in shares.items() if share >= _LOWEST_SHARE}
-    return ", ".join(f"{share:.0%} {name}" for name, share in told.items()) or DASH
-
-
-def _left_out(one: Crossover) -> str:
-    if one.outcome == "not compared":
+def _unpaired(law: Crossover) -> str:
+    if law.outcome == "not compared":
         return ""
-    return "; ".join(f"{length:,}: {reason}" for length, reason in one.unpaired.items())
+    return "; ".join(f"{length:,}: {reason}" for length, reason in law.unpaired.items())
 
 
-def _predicted(one: OomLength) -> Entry:
-    if one.predicted is None:
-        return Entry(text=DASH, hint=one.reason or "")
-    interval = ""
-    if one.low is not None and one.high is not None:
-        interval = f"{one.low:,.0f}–{one.high:,.0f}"
-    text = f"{one.predicted:,.0f}"
-    return Entry(text=text, detail=interval, value=one.predicted, hint=one.reason or "")
+def _length(length: float | None, reason: str) -> Entry:
+    if length is None:
+        return Entry(text=DASH, hint=reason)
+    return Entry(text=f"{length:,.0f}", value=length)
 
 
-def _observed(one: OomLength) -> Entry:
-    if one.observed is None:
-        return Entry(text=DASH, hint="no length was found by trying")
-    return Entry(text=f"{one.observed:,.0f}", value=one.observed)
+def _predicted(law: OomLength) -> Entry:
+    entry = replace(_length(law.predicted, ""), hint=law.reason or "")
+    if law.low is None or law.high is None:
+        return entry
+    return replace(entry, detail=f"{law.low:,.0f}–{law.high:,.0f}")
 
 
-def _difference(one: OomLength) -> Entry:
-    if one.difference is None:
+def _difference(law: OomLength) -> Entry:
+    if law.difference is None:
         return Entry(text=DASH, hint="it takes both a prediction and an observation")
-    return Entry(text=number(1 + one.difference), value=one.difference)
+    return Entry(text=number(1 + law.difference), value=law.difference)

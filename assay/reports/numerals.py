@@ -1,4 +1,4 @@
-"""How numbers are written for people: four significant digits, thousands set apart."""
+"""Numbers as people read them: four significant digits, thousands set apart."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Charts for print: PNG at 300 DPI through matplotlib, without a display or global state."""
+"""Figures for print: PNG at 300 DPI through matplotlib, without a display or global state."""
 
 import io
 import math
@@ -6,47 +6,54 @@ from collections.abc import Sequence
 from typing import Any
 
 from assay.reports import style
-from assay.reports.chart import Chart, Plate, Series, log_ticks
+from assay.reports.chart import Chart, ChartGroup, Series, log_ticks
 from assay.reports.numerals import tick
 
+_DPI = 300
+_WIDTH_IN = 6.5
+_HEIGHT_IN = 4.0
+_ROW_IN = 0.24  # of a listed text
+_FONT_PT = 9
+# Several charts in one figure.
+_PANEL_COLUMNS = 3
+_PANEL_HEIGHT_IN = 1.75
+_PANEL_FONT_PT = 6.5
 _MOST_LEGEND_COLUMNS = 3
 
 
-def png(plate: Plate, colours: dict[str, str], *, source: str = "") -> bytes:
-    """The plate as a PNG; `source` is kept in its metadata, so that a copy can be traced."""
+def png(group: ChartGroup, colours: dict[str, str], *, source: str = "") -> bytes:
+    """The charts as one PNG; `source` is kept in its metadata, so that a copy can be traced."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    charts = plate.charts
-    columns = min(len(charts), style.PANEL_COLUMNS)
+    charts = group.charts
+    columns = min(len(charts), _PANEL_COLUMNS)
     with matplotlib.rc_context(_settings(small=len(charts) > 1)):
-        figure = Figure(figsize=_size(plate), layout="constrained")
+        figure = Figure(figsize=_size(group), layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(-(-len(charts) // columns), columns, squeeze=False).flatten()
+        # All panels share one scale, so that they can be compared.
+        y_values = [value for chart in charts for value in chart.y_values]
         for axes, chart in zip(grid, charts, strict=False):
-            for series, look in zip(chart.series, style.looks(chart, colours), strict=True):
-                _draw(axes, chart, series, look)
-            _finish(axes, chart, y_values=_together(plate))
+            styles = style.series_styles(chart, colours)
+            for series, drawn in zip(chart.series, styles, strict=True):
+                _draw(axes, chart, series, drawn)
+            _finish(axes, chart, y_values=y_values)
         for axes in grid[len(charts) :]:
             axes.set_axis_off()
         if len(charts) > 1:
-            figure.suptitle(plate.title, x=0.01, ha="left", weight="bold")
-        _legend(figure, grid, plate)
+            figure.suptitle(group.title, x=0.01, ha="left", weight="bold")
+        _legend(figure, grid, group)
         content = io.BytesIO()
-        labels = {"Title": plate.title, "Source": source, "Software": None}
-        figure.savefig(content, format="png", dpi=style.PRINT_DPI, metadata=labels)
+        labels = {"Title": group.title, "Source": source, "Software": None}
+        figure.savefig(content, format="png", dpi=_DPI, metadata=labels)
     return content.getvalue()
 
 
-def _together(plate: Plate) -> list[float]:
-    """The values of all panels, which share one scale so that they can be compared."""
-    return [value for chart in plate.charts for value in chart.y_values]
-
-
-def _legend(figure: Any, grid: Any, plate: Plate) -> None:
+def _legend(figure: Any, grid: Any, group: ChartGroup) -> None:
     """One key for all panels; none where the subjects are named along the side."""
-    if all(chart.names_itself for chart in plate.charts):
+    if all(chart.names_itself for chart in group.charts):
         return
     keys: dict[str, Any] = {}
     for axes in grid:
@@ -57,7 +64,7 @@ def _legend(figure: Any, grid: Any, plate: Plate) -> None:
 
 
 def _settings(*, small: bool) -> dict[str, Any]:
-    points = style.PANEL_FONT_PT if small else style.PRINT_FONT_PT
+    points = _PANEL_FONT_PT if small else _FONT_PT
     return {
         "font.family": "DejaVu Sans",
         "font.size": points,
@@ -79,33 +86,29 @@ def _settings(*, small: bool) -> dict[str, Any]:
     }
 
 
-def _size(plate: Plate) -> tuple[float, float]:
-    chart, count = plate.charts[0], len(plate.charts)
-    names = {series.name for chart in plate.charts for series in chart.series}
+def _size(group: ChartGroup) -> tuple[float, float]:
+    chart, count = group.charts[0], len(group.charts)
+    names = {series.name for chart in group.charts for series in chart.series}
     legend = 0.2 * -(-len(names) // _MOST_LEGEND_COLUMNS)
-    body = style.PRINT_HEIGHT_IN if count == 1 else style.PANEL_HEIGHT_IN
+    body = _HEIGHT_IN if count == 1 else _PANEL_HEIGHT_IN
     if chart.listed:
-        longest = max(len(chart.x_values) for chart in plate.charts)
-        body = (1.1 if count == 1 else 0.7) + style.PRINT_ROW_IN * longest
+        longest = max(len(chart.x_values) for chart in group.charts)
+        body = (1.1 if count == 1 else 0.7) + _ROW_IN * longest
         legend = 0.0 if chart.names_itself else legend
-    rows = -(-count // style.PANEL_COLUMNS)
-    return style.PRINT_WIDTH_IN, body * rows + legend + (0.3 if count > 1 else 0.0)
+    rows = -(-count // _PANEL_COLUMNS)
+    return _WIDTH_IN, body * rows + legend + (0.3 if count > 1 else 0.0)
 
 
-def _draw(axes: Any, chart: Chart, series: Series, look: style.Look) -> None:
+def _draw(axes: Any, chart: Chart, series: Series, drawn: style.SeriesStyle) -> None:
     points = (series.y, series.x) if chart.listed else (series.x, series.y)
-    bounds = None
-    if series.low:
-        below = [y - low for low, y in zip(series.low, series.y, strict=True)]
-        bounds = [below, [high - y for high, y in zip(series.high, series.y, strict=True)]]
     axes.errorbar(
         *points,
-        **{"xerr" if chart.listed else "yerr": bounds},
+        **{"xerr" if chart.listed else "yerr": series.errors},
         label=series.name,
-        color=look.colour,
-        marker=look.marker[1],
+        color=drawn.colour,
+        marker=drawn.marker[1],
         markersize=3 if chart.panel else 4.5,
-        linestyle="none" if chart.listed else look.dash[1],
+        linestyle="none" if chart.listed else drawn.dash[1],
         linewidth=1.0 if chart.panel else 1.3,
         elinewidth=0.9,
         capsize=2,
@@ -136,7 +139,7 @@ def _finish(axes: Any, chart: Chart, *, y_values: Sequence[float]) -> None:
 
 
 def _compare(axes: Any, chart: Chart) -> None:
-    """The lines that series are held against."""
+    """Draw the lines that series are compared with."""
     colour = style.LIGHT["limit"]
     if chart.limit is not None:
         line = axes.axvline if chart.listed else axes.axhline

@@ -1,7 +1,7 @@
 """The results of a run as JSON, for programs: performance, memory, correctness, a file each.
 
-What was asked (`config`) and what was found (`results`) are kept apart, so that no setting can
-stand in a result's place. Unknown is null with a reason. Every value has its raw samples.
+Settings (`config`) and measurements (`results`) are kept apart, so that no setting can stand in a
+result's place. Unknown is null with a reason. Every value has its raw samples.
 """
 
 import json
@@ -18,7 +18,7 @@ from assay.records.run import RunFolder
 from assay.records.schema import CELL_SECONDS, MODELS, SEVERITY, Record, Run
 from assay.records.verdicts import is_verdict
 from assay.reports.contents import Contents
-from assay.reports.paired import ROUNDS, against_first
+from assay.reports.ratios import ROUNDS, ratios_to_baseline
 
 SCHEMA = 1
 _MEMORY = (
@@ -31,7 +31,9 @@ _MEMORY = (
 )
 _CORRECTNESS = ("suite", "check", MODELS)
 _ERRORS = ("max_error_", "gradient")  # beside the verdicts, where a stage checks what it times
-_RATES = (
+_FIELDS = ("metric", "value", "unit", "status", "reason", "cause", "level", "source", "alone")
+_RATIO = ("against", "value", "low", "high", "rounds")
+_RATE = (
     "tokens_per_s",
     "tflops",
     "gbps",
@@ -43,12 +45,12 @@ _RATES = (
     "suspect",
 )
 
-# What a result is known by: stage, cell, workload and subject.
-_Place = tuple[str, str, str, str]
+# A result's stage, cell, workload and subject.
+_Key = tuple[str, str, str, str]
 
 
 def write_results(folder: RunFolder, contents: Contents) -> tuple[Path, ...]:
-    """Write the files that have a row; take away those of an earlier build that have none now."""
+    """Write the files that have a row; remove those of an earlier build that have none now."""
     written = []
     for kind, rows in results_by_kind(contents.records).items():
         path = folder.path / f"{kind}_results.json"
@@ -70,7 +72,7 @@ def write_results(folder: RunFolder, contents: Contents) -> tuple[Path, ...]:
 
 
 def environment(run: Run) -> dict[str, Any]:
-    """Machine, versions, code and commands; what is not known is null, and `unknown` says why."""
+    """Machine, versions, code and commands; what is null has its reason in `unknown`."""
     host = run.sessions[-1].host if run.sessions else {}
     return {
         "host": run.host,
@@ -89,17 +91,17 @@ def environment(run: Run) -> dict[str, Any]:
 
 def results_by_kind(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each file, sorted by stage, cell, workload and subject."""
-    told = [record for record in records if record.metric != CELL_SECONDS]
+    records = [record for record in records if record.metric != CELL_SECONDS]
     kinds: dict[str, list[Record]] = {"performance": [], "memory": [], "correctness": []}
-    for record in told:
+    for record in records:
         for kind in _kinds(record):
             kinds[kind].append(record)
-    derived = _derived(told)
-    return {kind: _rows(found, derived) for kind, found in kinds.items()}
+    derived = _derived(records)
+    return {kind: _rows(members, derived) for kind, members in kinds.items()}
 
 
 def _kinds(record: Record) -> list[str]:
-    """Which files a record stands in: how a subject ended concerns its speed and its memory."""
+    """The files of a record: how a subject ended concerns its speed and its memory."""
     if record.stage in _CORRECTNESS:
         return ["correctness"]
     if is_verdict(record) or record.metric.startswith(_ERRORS):
@@ -110,17 +112,17 @@ def _kinds(record: Record) -> list[str]:
 
 
 def _rows(records: Sequence[Record], derived: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:
-    groups: dict[_Place, list[Record]] = {}
+    groups: dict[_Key, list[Record]] = {}
     for record in records:
         name = record.workload.name if record.workload else ""
         groups.setdefault((record.stage, record.cell, name, record.subject), []).append(record)
-    return [_row(place, groups[place], derived) for place in sorted(groups)]
+    return [_row(key, groups[key], derived) for key in sorted(groups)]
 
 
 def _row(
-    place: _Place, records: Sequence[Record], derived: dict[int, dict[str, Any]]
+    key: _Key, records: Sequence[Record], derived: dict[int, dict[str, Any]]
 ) -> dict[str, Any]:
-    stage, cell, _, subject = place
+    stage, cell, _, subject = key
     worst = min(records, key=lambda record: SEVERITY.index(record.status))
     workload = records[0].workload
     return {
@@ -139,15 +141,7 @@ def _row(
 
 def _value(record: Record, derived: dict[str, Any]) -> dict[str, Any]:
     return {
-        "metric": record.metric,
-        "value": record.value,
-        "unit": record.unit,
-        "status": record.status,
-        "reason": record.reason,
-        "cause": record.cause,
-        "level": record.level,
-        "source": record.source,
-        "alone": record.alone,
+        **{name: getattr(record, name) for name in _FIELDS},
         "statistics": _statistics(record.samples) if record.samples else None,
         **derived,
         "samples": record.samples,
@@ -156,23 +150,17 @@ def _value(record: Record, derived: dict[str, Any]) -> dict[str, Any]:
 
 def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
     """The rate and the ratio to the first subject of each timed record."""
-    found: dict[int, dict[str, Any]] = {}
+    derived: dict[int, dict[str, Any]] = {}
     for stage in dict.fromkeys(record.stage for record in records):
-        mine = [record for record in records if record.stage == stage]
+        of_stage = [record for record in records if record.stage == stage]
         for metric in ROUNDS:
-            for key, ratio in against_first(mine, metric).items():
-                found.setdefault(key, {})["ratio"] = {
-                    "against": ratio.against,
-                    "value": ratio.value,
-                    "low": ratio.low,
-                    "high": ratio.high,
-                    "rounds": ratio.rounds,
-                    "reason": ratio.reason or None,
-                }
+            for key, ratio in ratios_to_baseline(of_stage, metric).items():
+                fields = {name: getattr(ratio, name) for name in _RATIO}
+                derived.setdefault(key, {})["ratio"] = {**fields, "reason": ratio.reason or None}
     for record, rate in rated(records):
-        told = {name: getattr(rate, name) for name in _RATES}
-        found.setdefault(id(record), {})["rate"] = told
-    return found
+        fields = {name: getattr(rate, name) for name in _RATE}
+        derived.setdefault(id(record), {})["rate"] = fields
+    return derived
 
 
 def _statistics(samples: Sequence[float]) -> dict[str, float | int | None]:

@@ -1,26 +1,27 @@
-"""What is known of each implementation on each workload: the rows behind tables, figures and files.
+"""One row for each subject on each workload: the ground of the tables, figures and files of speed.
 
-A row is there for every subject that a stage was asked about, also where it ended in nothing.
+There is a row for every subject that a stage was given, also where it ended without a number.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from assay.laws.curves import MEASURING
 from assay.laws.pairs import Ratio
 from assay.laws.quantiles import quartiles
 from assay.laws.rates import Rate, rated
 from assay.records.schema import CELL_SECONDS, Record, WorkloadIdentity
-from assay.reports.baseline import order
-from assay.reports.numerals import DASH, number
-from assay.reports.paired import ROUNDS, against_first
-from assay.reports.table import Entry
+from assay.reports.numerals import DASH, number, size_in_bytes
+from assay.reports.ratios import ROUNDS, ratios_to_baseline, subject_order
+from assay.reports.table import Entry, Table, shorten_workloads
 
-STAGES = ("bench", "layers")  # where speed and memory are measured
 FORWARD, BACKWARD, TRAINING = ROUNDS
-TELEMETRY = ("sm_clock_mhz", "power_w", "temperature_c")  # of a device, not of a subject
-WORDS = {"oom": "OOM", "failed": "FAILED"}  # how an ending is written; the others as they are
-# Which probe makes a metric, so that the right ending explains its absence.
+NONE_KNOWN = "none known"
+_TELEMETRY = ("sm_clock_mhz", "power_w", "temperature_c")  # of a device, not of a subject
+_STATUS_TEXTS = {"oom": "OOM", "failed": "FAILED"}  # the other statuses are written as they are
+# The probe that makes a metric, so that the right ending explains its absence.
 _PROBES = {
     FORWARD: "latency",
     BACKWARD: "backward",
@@ -39,11 +40,12 @@ _PREFIXES = {
 }
 _NO_RECORD = "no record of this metric"
 _SORTED_BY = ("dtype", "causal", "heads", "kv_heads", "head_dim", "batch", "key_length")
+_LONGEST_KERNEL = 27  # letters
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One subject on one workload; `records` are its values by metric, `endings` what ended it."""
+    """One subject on one workload: its values by metric, and the records of how it ended."""
 
     stage: str
     workload: WorkloadIdentity
@@ -54,12 +56,12 @@ class Row:
     ratios: dict[str, Ratio] = field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
-        """What was measured; None where it was not, or did not end well."""
+        """The measured value; None where there is none, or it did not end well."""
         record = self.records.get(metric)
         return record.value if record and record.status == "ok" else None
 
     def ending(self, metric: str = FORWARD) -> tuple[str, str]:
-        """The status and the reason of a metric that has no value."""
+        """Status and reason of a metric that has no value."""
         record = self.records.get(metric)
         if record and record.reason:
             return record.status, record.reason
@@ -70,34 +72,58 @@ class Row:
         return "ok", _NO_RECORD
 
     def absent(self, metric: str = FORWARD) -> Entry:
-        """What a table shows where a metric has no value."""
+        """The entry of a metric that has no value."""
         status, reason = self.ending(metric)
         if status == "ok":
             return Entry(text=DASH, hint=reason)
-        return Entry(text=WORDS.get(status, status), hint=reason, tone=status)
+        return Entry(text=_STATUS_TEXTS.get(status, status), hint=reason, tone=status)
 
-    def timed(self, metric: str) -> Entry:
+    def time(self, metric: str) -> Entry:
         """A median with the quartiles around it."""
         record, value = self.records.get(metric), self.value(metric)
         if record is None or value is None:
             return self.absent(metric)
-        detail = ""
-        if len(record.samples) > 1:
+        detail, hint = "", f"source: {record.source}" if record.source else ""
+        if len(record.samples) == 1:
+            hint = "one sample, so no spread is known"
+        elif record.samples:
             spread = quartiles(record.samples)
             detail = f"{number(spread.low)}–{number(spread.high)}"
-        hint = "one sample, so no spread is known" if len(record.samples) == 1 else ""
-        return Entry(text=number(value), detail=detail, value=value, hint=hint or _told(record))
+        return Entry(text=number(value), detail=detail, value=value, hint=hint)
+
+    def size(self, metric: str) -> Entry:
+        """A number of bytes, with its instrument as the hint."""
+        value = self.value(metric)
+        if value is None:
+            return self.absent(metric)
+        source = self.records[metric].source
+        hint = f"source: {source}" if source else ""
+        return Entry(text=size_in_bytes(int(value)), value=value, hint=hint)
+
+    def count(self, metric: str) -> Entry:
+        """A plain number."""
+        value = self.value(metric)
+        return self.absent(metric) if value is None else Entry(text=number(value), value=value)
 
 
 def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
     """The rows of a stage, by workload and then in the order that the study names subjects."""
-    mine = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
-    mine = [r for r in mine if r.workload and r.subject and not is_telemetry(r)]
+    measured = [
+        record
+        for record in records
+        if record.stage == stage
+        and record.metric != CELL_SECONDS
+        and record.workload
+        and record.subject
+        and not is_telemetry(record)
+    ]
     rows: dict[tuple[str, str, int], Row] = {}
-    for record in mine:
+    for record in measured:
         assert record.workload
         name, repeat = record.workload.name, 0
-        while record.metric in rows.get((name, record.subject, repeat), _EMPTY).records:
+        while (name, record.subject, repeat) in rows and (
+            record.metric in rows[name, record.subject, repeat].records
+        ):
             repeat += 1
         row = rows.setdefault(
             (name, record.subject, repeat),
@@ -107,26 +133,100 @@ def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
             row.endings.append(record)
         if record.unit or record.value is not None:  # how a probe ended has neither
             row.records[record.metric] = record
-    found = {id(record): rate for record, rate in rated(records)}
-    for row in rows.values():
-        row.rates.update({m: found[id(r)] for m, r in row.records.items() if id(r) in found})
-    _add_ratios(list(rows.values()), mine)
-    subjects = order(mine, FORWARD)
-    return sorted(rows.values(), key=lambda row: (_place(row), _rank(row.subject, subjects)))
+    _add_rates(rows.values(), records)
+    _add_ratios(rows.values(), measured)
+    subjects = subject_order(measured, FORWARD)
+    return sorted(rows.values(), key=lambda row: (_sort_key(row), _rank(row.subject, subjects)))
+
+
+def measuring_stages(records: Sequence[Record]) -> list[str]:
+    """The stages among some records that measure speed."""
+    return [name for name in dict.fromkeys(r.stage for r in records) if name in MEASURING]
 
 
 def is_telemetry(record: Record) -> bool:
-    """Whether this is about a device; what was timed meanwhile may stand before the metric."""
-    return record.metric.rpartition(".")[2] in TELEMETRY
+    """True for metrics of a device; the metric timed meanwhile may stand before the name."""
+    return record.metric.rpartition(".")[2] in _TELEMETRY
 
 
-def _add_ratios(rows: Sequence[Row], mine: list[Record]) -> None:
+def row_table(
+    name: str,
+    rows: Sequence[Row],
+    columns: Mapping[str, Callable[[Row], Entry]],
+    *,
+    note: str,
+    spare: tuple[str, ...],
+    always: Sequence[str] = (),
+) -> Table:
+    """A table of some rows of one stage, less the columns of which nothing is known.
+
+    Those in `always` stay. Each reason of an absence is given once in a row.
+    """
+    stage = rows[0].stage
+    lines = [[entry_of(row) for entry_of in columns.values()] for row in rows]
+    unknown = [
+        column
+        for i, column in enumerate(columns)
+        if column not in always and not any(_is_known(line[i]) for line in lines)
+    ]
+    table = Table(
+        title=name if stage == MEASURING[0] else f"{name} of {stage}",
+        columns=("workload", "subject", *columns),
+        rows=tuple(
+            (r.workload.name, r.subject, *line) for r, line in zip(rows, lines, strict=True)
+        ),
+        note=note,
+        spare=spare,
+    ).without(*unknown)
+    return shorten_workloads(_with_single_reasons(table))
+
+
+def short_kernel(source: str) -> str:
+    """The first kernel that `source` names, without types, arguments and shares of time."""
+    name = source.strip()
+    while re.search(r"<[^<>]*>", name):
+        name = re.sub(r"<[^<>]*>", "", name)
+    name = re.split(r"[(,;<]| \d+(?:\.\d+)? ?%| x\d+\b|: \d", name)[0].strip()
+    name = name.removeprefix("void ").split("::")[-1].strip()
+    if len(name) <= _LONGEST_KERNEL:
+        return name or source[:_LONGEST_KERNEL]
+    half = (_LONGEST_KERNEL - 1) // 2
+    return f"{name[:half]}…{name[-half:]}"
+
+
+def _is_known(entry: Entry) -> bool:
+    return entry.value is not None or (entry.text not in (DASH, NONE_KNOWN) and not entry.tone)
+
+
+def _with_single_reasons(table: Table) -> Table:
+    """The table with each reason of an absence only where it first stands in its row."""
+    rows = []
+    for row in table.entries:
+        seen: set[str] = set()
+        kept = []
+        for entry in row:
+            repeated = entry.needs_reason and entry.hint in seen
+            seen |= {entry.hint} if entry.needs_reason else set()
+            kept.append(Entry(text=DASH) if repeated else entry)
+        rows.append(tuple(kept))
+    return replace(table, rows=tuple(rows))
+
+
+def _add_rates(rows: Iterable[Row], records: Sequence[Record]) -> None:
+    by_record = {id(record): rate for record, rate in rated(records)}
+    for row in rows:
+        row.rates.update(
+            {m: by_record[id(r)] for m, r in row.records.items() if id(r) in by_record}
+        )
+
+
+def _add_ratios(rows: Iterable[Row], records: Sequence[Record]) -> None:
     for metric in ROUNDS:
-        found = against_first(mine, metric)
+        ratios = ratios_to_baseline(records, metric)
         for row in rows:
             record = row.records.get(metric)
-            if record is not None and id(record) in found:
-                row.ratios[metric] = found[id(record)]
+            if record is not None and id(record) in ratios:
+                row.ratios[metric] = ratios[id(record)]
 
 
 def _probe_of(metric: str) -> str:
@@ -135,23 +235,16 @@ def _probe_of(metric: str) -> str:
 
 
 def _ends_all(record: Record) -> bool:
-    """Whether a subject ended before any probe, or without the forward pass that all need."""
+    """True where a subject ended before any probe, or without the forward pass that all need."""
     probes = {*_PROBES.values(), *_PREFIXES.values(), "work"}
     named = probes & set(record.metric.split("+"))
     return record.metric == FORWARD or "latency" in named or not (named or record.unit)
 
 
-def _place(row: Row) -> tuple[Any, ...]:
+def _sort_key(row: Row) -> tuple[Any, ...]:
     spec = row.workload.spec
     return (*(str(spec.get(n, "")).zfill(12) for n in _SORTED_BY), row.workload.name)
 
 
 def _rank(subject: str, subjects: list[str]) -> tuple[int, str]:
     return (subjects.index(subject), "") if subject in subjects else (len(subjects), subject)
-
-
-def _told(record: Record) -> str:
-    return f"source: {record.source}" if record.source else ""
-
-
-_EMPTY = Row(stage="", workload=WorkloadIdentity(name="", spec={}, content=None), subject="")

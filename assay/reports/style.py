@@ -1,4 +1,4 @@
-"""One place for colours, fonts and sizes, shared by page, charts, print and terminal."""
+"""Colours, markers and dashes, shared by page, charts, print and terminal."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from assay.reports.chart import Chart
 # Okabe and Ito's colours, safe for colour-blind readers. Orange is darkened, and grey and violet
 # stand for yellow and sky blue, so that each keeps a contrast of 3:1 on a light and a dark page.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#A87400", "#7F7F7F", "#8A63D2")
+# Plotly's name and matplotlib's.
 MARKERS = (("circle", "o"), ("square", "s"), ("diamond", "D"), ("triangle-up", "^"), ("x", "X"))
 DASHES = (("solid", "-"), ("dash", "--"), ("dot", ":"), ("dashdot", "-."))
 
@@ -35,7 +36,7 @@ DARK = {
     "limit": "#ff8a80",
     "heat": "#8fd0ff",
 }
-# Which of the colours above a status is written in; the rest are quiet.
+# The colour above that a status is written in; the rest are quiet.
 TONES = {
     "failed": "failed",
     "unreadable": "failed",
@@ -50,28 +51,10 @@ TERMINAL_TONES = {
     for name, kind in TONES.items()
 }
 
-FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif'
-CODE_FONT = 'ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace'
-CHART_FONT_PX = 13
-CHART_HEIGHT_PX = 380
-LEGEND_ROW_PX, LEGEND_KEY_PX, LEGEND_LETTER_PX, LEGEND_WIDTH_PX = 20, 46, 7, 500
-LISTED_ROW_PX = 28
-LINE_WIDTH = 1.8
-MARKER_PX = 8
-
-PRINT_DPI = 300
-PRINT_WIDTH_IN = 6.5
-PRINT_HEIGHT_IN = 4.0
-PRINT_ROW_IN = 0.24
-PANEL_HEIGHT_IN = 1.75
-PANEL_COLUMNS = 3
-PANEL_FONT_PT = 6.5
-PRINT_FONT_PT = 9
-
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """How a series is drawn; marker and dash hold Plotly's name and matplotlib's."""
+class SeriesStyle:
+    """Colour, marker and dash of a series; marker and dash as Plotly's name and matplotlib's."""
 
     colour: str
     marker: tuple[str, str]
@@ -84,24 +67,24 @@ def colours(subjects: Iterable[str]) -> dict[str, str]:
     return {subject: PALETTE[i % len(PALETTE)] for i, subject in enumerate(ordered)}
 
 
-def looks(chart: Chart, colour_of: dict[str, str]) -> list[Look]:
-    """A look for each series: colour tells subjects apart; marker and dash tell variants apart.
+def series_styles(chart: Chart, colour_of: dict[str, str]) -> list[SeriesStyle]:
+    """A style for each series: colour tells subjects apart, marker and dash tell variants apart.
 
     Without variants the marker repeats what the colour says, for print in grey, and a dash tells
     apart subjects that share a colour because there are more of them than colours.
     """
     variants = list(dict.fromkeys(series.variant for series in chart.series))
     subjects = list(colour_of)
-    found = []
+    styles = []
     for series in chart.series:
         variant, subject = variants.index(series.variant), subjects.index(series.subject)
         shape = variant if len(variants) > 1 else subject
         stroke = variant if len(variants) > 1 else subject // len(PALETTE)
-        found.append(
-            Look(
+        styles.append(
+            SeriesStyle(
                 colour=colour_of[series.subject],
                 marker=MARKERS[shape % len(MARKERS)],
                 dash=DASHES[stroke % len(DASHES)],
             )
         )
-    return found
+    return styles

@@ -1,12 +1,12 @@
-"""summary_report.txt: what a person reads in one minute, without a browser."""
+"""summary_report.txt: a report to read in one minute, without a browser."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from assay.reports.contents import Contents
+from assay.records.schema import Run
 from assay.reports.numerals import plain
-from assay.reports.provenance import commit_text
 from assay.reports.report import Report
+from assay.reports.run_tables import commit_text
 from assay.reports.table import Table
 
 _WIDTH = 100
@@ -15,47 +15,37 @@ _TABLES = ("Speed", "Speed of layers", "Memory")
 _LEFT_OUT = ("kernel", "its parts (forward)", "its parts (both)", "tokens/s", "K and V", "reserved")
 
 
-def summary_text(report: Report, contents: Contents) -> str:
-    """Machine, verdict, what ran, medians with ratios, memory, what failed, where the rest is."""
-    lines = [
-        report.title,
-        "=" * min(len(report.title), _WIDTH),
-        "",
-        f"verdict: {report.verdict}",
-        "",
-    ]
-    lines += [*_machine(contents), ""]
-    lines += [*_listed("answers", report.answers), *_listed("problems", report.problems)]
-    lines += [*_ran(report), ""]
+def summary_text(report: Report, run: Run) -> str:
+    """Verdict, machine, headlines, stages, speed, memory, what failed, and where the rest is."""
+    underline = "=" * min(len(report.title), _WIDTH)
+    lines = [report.title, underline, "", f"verdict: {report.verdict}", "", *_machine(run), ""]
+    lines += [*_listed("comparisons", report.headlines), *_listed("problems", report.problems)]
+    lines += [*_stages(report.stages), ""]
     for table in report.results:
         if table.title in _TABLES:
-            lines += [*text_table(table, left_out=_LEFT_OUT), ""]
+            lines += [*_table(table.without(*_LEFT_OUT)), ""]
     if report.outcomes.rows:
-        lines += [*_ended(report.outcomes), ""]
+        lines += [*_outcomes(report.outcomes), ""]
     lines += ["all of it: report.html, report.md and the *_results.json files beside this one"]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def text_table(table: Table, *, left_out: Sequence[str] = ()) -> Iterator[str]:
+def _table(table: Table) -> Iterator[str]:
     """A table in columns of plain text, without its small print."""
-    kept = [i for i, column in enumerate(table.columns) if column not in left_out]
-    rows = [[row[i].text for i in kept] for row in table.entries]
-    header = [table.columns[i] for i in kept]
-    shown = rows[:_MOST_ROWS]
-    widths = [max(len(line[i]) for line in (header, *shown)) for i in range(len(kept))]
-    numeric = [any(row[i].value is not None for row in table.entries) for i in kept]
+    rows = [[entry.text for entry in row] for row in table.entries]
+    shown = [list(table.columns), *rows[:_MOST_ROWS]]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     yield f"{table.title}:"
-    for line in (header, *shown):
-        cells = zip(line, widths, numeric, strict=True)
+    for line in shown:
+        cells = zip(line, widths, table.numeric, strict=True)
         yield "  " + "  ".join(t.rjust(w) if n else t.ljust(w) for t, w, n in cells)
-    if len(rows) > len(shown):
-        yield f"  and {len(rows) - len(shown):,} more rows in report.md"
+    if len(rows) > _MOST_ROWS:
+        yield f"  and {len(rows) - _MOST_ROWS:,} more rows in report.md"
     if table.note.startswith("Every workload has"):
         yield f"  {table.note.partition('.')[0]}."
 
 
-def _machine(contents: Contents) -> Iterator[str]:
-    run = contents.run
+def _machine(run: Run) -> Iterator[str]:
     host = run.sessions[-1].host if run.sessions else {}
     names = [plain(device.get("name")) for device in host.get("devices") or []]
     versions = ", ".join(f"{name} {value}" for name, value in sorted((run.versions or {}).items()))
@@ -69,9 +59,9 @@ def _machine(contents: Contents) -> Iterator[str]:
         yield from _wrapped(f"{name}: {value}")
 
 
-def _ran(report: Report) -> Iterator[str]:
-    for row in report.stages.entries:
-        stage, status, cells, seconds = (cell.text for cell in row[:4])
+def _stages(stages: Table) -> Iterator[str]:
+    for row in stages.entries:
+        stage, status, cells, seconds = (entry.text for entry in row[:4])
         yield f"stage {stage}: {status}, {cells} cells, {seconds} s"
 
 
@@ -83,7 +73,7 @@ def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
         yield ""
 
 
-def _ended(outcomes: Table) -> Iterator[str]:
+def _outcomes(outcomes: Table) -> Iterator[str]:
     yield "what did not end well:"
     rows = outcomes.entries
     for row in rows[:_MOST_ROWS]:

@@ -1,11 +1,15 @@
 """Tables free of any format: made from records, then shown on a terminal, as Markdown or HTML."""
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from assay.laws.quantiles import quartiles
 from assay.records.schema import Measurement, Record
 from assay.reports.numerals import DASH, number
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,27 @@ class Table:
             columns=tuple(self.columns[i] for i in kept),
             rows=tuple(tuple(row[i] for i in kept) for row in self.rows),
         )
+
+
+def tabulate(
+    title: str,
+    items: Iterable[T],
+    columns: Mapping[str, Callable[[T], Entry | str]],
+    *,
+    note: str = "",
+    spare: tuple[str, ...] = (),
+) -> Table:
+    """A row for each item, with a column for each function of it."""
+    rows = tuple(tuple(entry_of(item) for entry_of in columns.values()) for item in items)
+    return Table(title=title, columns=tuple(columns), rows=rows, note=note, spare=spare)
+
+
+def number_entry(value: float) -> Entry:
+    return Entry(text=number(value), value=value)
+
+
+def percent_entry(share: float) -> Entry:
+    return Entry(text=f"{share:.2%}", value=share)
 
 
 def shorten_workloads(table: Table) -> Table:

@@ -18,8 +18,8 @@ _WIDEST = 10_000  # for measuring what a table would like
 
 def console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for tables in a file or pipe."""
-    found = Console()
-    return found if found.is_terminal else Console(width=_FILE_WIDTH)
+    screen = Console()
+    return screen if screen.is_terminal else Console(width=_FILE_WIDTH)
 
 
 def show(
@@ -29,33 +29,30 @@ def show(
 
     Column names are broken at their underscores, so that many columns fit, unless they are to be
     exact. What does not fit the screen is left out: first the columns that a table calls spare,
-    then the smaller print. Of rows beyond `most_rows` only the number is told.
+    then the small print. Rows beyond `most_rows` are only counted.
     """
     table = shorten_workloads(table)
     beyond = len(table.rows) - (most_rows or len(table.rows))
     if beyond > 0:
         table = replace(table, rows=table.rows[:most_rows])
     table = _fitting(table, console, exact_names)
-    reasons = table.reasons
-    console.print(_drawn(table, reasons, exact_names))
+    console.print(_rich_table(table, exact_names))
     more = f"{beyond:,} more rows are in the report." if beyond > 0 else ""
-    told = (f"[{index}] {reason}" for reason, index in reasons.items())
-    for line in filter(None, (more, table.note, *told)):
+    reasons = (f"[{index}] {reason}" for reason, index in table.reasons.items())
+    for line in filter(None, (more, table.note, *reasons)):
         console.print(Text(line, style="dim"))
 
 
-def _drawn(table: Table, reasons: dict[str, int], exact_names: bool) -> RichTable:
-    drawn = RichTable(
-        title=Text(table.title, style="bold"), title_justify="left", box=box.SIMPLE_HEAD
-    )
-    rows = table.entries
-    for index, column in enumerate(table.columns):
-        name = column if exact_names else column.replace("_", " ")
-        numeric = any(row[index].value is not None for row in rows)
-        drawn.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(_text(cell, reasons) for cell in row))
-    return drawn
+def _rich_table(table: Table, exact_names: bool) -> RichTable:
+    title = Text(table.title, style="bold")
+    rich_table = RichTable(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column, numeric in zip(table.columns, table.numeric, strict=True):
+        name = Text(column if exact_names else column.replace("_", " "))
+        rich_table.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    reasons = table.reasons
+    for row in table.entries:
+        rich_table.add_row(*(_text(entry, reasons) for entry in row))
+    return rich_table
 
 
 def _fitting(table: Table, console: Console, exact_names: bool) -> Table:
@@ -64,30 +61,21 @@ def _fitting(table: Table, console: Console, exact_names: bool) -> Table:
         return table
     thinner = [table]
     for column in table.spare:
-        thinner.append(_without(thinner[-1], column))
-    plain = tuple(tuple(replace(cell, detail="") for cell in row) for row in thinner[-1].entries)
+        thinner.append(thinner[-1].without(column))
+    plain = tuple(tuple(replace(each, detail="") for each in row) for row in thinner[-1].entries)
     thinner.append(replace(thinner[-1], rows=plain))
     unbounded = console.options.update(max_width=_WIDEST)
     for candidate in thinner:
-        drawn = _drawn(candidate, candidate.reasons, exact_names)
+        drawn = _rich_table(candidate, exact_names)
         if Measurement.get(console, unbounded, drawn).maximum <= console.width:
             return candidate
     return thinner[-1]
 
 
-def _without(table: Table, column: str) -> Table:
-    if column not in table.columns:
-        return table
-    at = table.columns.index(column)
-    columns = table.columns[:at] + table.columns[at + 1 :]
-    rows = tuple(row[:at] + row[at + 1 :] for row in table.rows)
-    return replace(table, columns=columns, rows=rows)
-
-
-def _text(cell: Entry, reasons: dict[str, int]) -> Text:
-    text = Text(cell.text, style=TERMINAL_TONES.get(cell.tone, ""))
-    if cell.detail:
-        text.append(f" ({cell.detail})", style="dim")
-    if cell.needs_reason:
-        text.append(f" [{reasons[cell.hint]}]", style="dim")
+def _text(entry: Entry, reasons: dict[str, int]) -> Text:
+    text = Text(entry.text, style=TERMINAL_TONES.get(entry.tone, ""))
+    if entry.detail:
+        text.append(f" ({entry.detail})", style="dim")
+    if entry.needs_reason:
+        text.append(f" [{reasons[entry.hint]}]", style="dim")
     return text

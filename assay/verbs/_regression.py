@@ -64,11 +64,11 @@ class Earlier:
     def judge(self, records: "Sequence[Record]") -> int:
         """Show what changed; 1 where something is slower beyond the noise."""
         from assay.laws.regression import changes
-        from assay.reports.noise import change_table
+        from assay.reports.law_tables import changes_table
         from assay.reports.terminal import console, show
 
         found = changes(records, self.records)
         if not found:
             raise BadInput("nothing was timed in both runs; compare the same workloads")
-        show(change_table(found, self.run.run), console())
+        show(changes_table(found, self.run.run), console())
         return DOES_NOT_HOLD if any(change.slower for change in found) else HOLDS

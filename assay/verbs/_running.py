@@ -111,11 +111,11 @@ def show_report(report: "Report", *, results: bool) -> None:
 
     screen = console()
     screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
-    for answer in report.answers:
-        screen.print(answer, style="bold", markup=False, highlight=False)
+    for headline in report.headlines:
+        screen.print(headline, style="bold", markup=False, highlight=False)
     for problem in report.problems:
         screen.print(f"! {problem}", markup=False, highlight=False)
-    shown = report.results if results or not report.answers else ()
+    shown = report.results if results or not report.headlines else ()
     for table in (report.outcomes, report.stages, *shown):
         if table.rows:
             show(table, screen, most_rows=MOST_ROWS)

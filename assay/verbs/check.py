@@ -128,7 +128,7 @@ def _refuse_attention_flags(models: str, values: Mapping[str, Any]) -> None:
 
 def _check_models(study: "Study", *, out: Path, as_json: bool, dry_run: bool) -> int:
     from assay.correctness.models.selection import select
-    from assay.reports.models_table import selection_table, show_models
+    from assay.reports.tables.models import selection_table, show_models
     from assay.verbs._adhoc import run_adhoc
     from assay.verbs._running import tell
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from assay.records.schema import Record, Run
 
 EXAMPLE = "Example: assay law results/bench/20261115T021048.123Z-1f3a --vs sdpa"
-_MEASURING = ("bench", "layers")  # the stages whose records laws are fitted to
 
 
 def command() -> typer.Typer:
@@ -77,31 +76,34 @@ def _load(paths: Sequence[Path]) -> "tuple[list[Run], list[Record]]":
 
 def _newest_with_bench(results: Path) -> Path:
     from assay.errors import BadInput
+    from assay.laws.curves import MEASURING
     from assay.records.run import runs_below
 
-    found = [
+    runs = [
         folder.path
         for folder in runs_below(results)
-        if any(folder.log(stage).is_file() for stage in _MEASURING)
+        if any(folder.log(stage).is_file() for stage in MEASURING)
     ]
-    if not found:
+    if not runs:
         raise BadInput(
             f"no run below {results} has a bench stage; run `assay bench`, or name a run's folder"
         )
-    return max(found, key=lambda path: path.name)
+    return max(runs, key=lambda path: path.name)
 
 
 def _measured(records: "Sequence[Record]") -> "list[Record]":
-    return [r for r in records if r.workload and r.value is not None and r.stage in _MEASURING]
+    from assay.laws.curves import MEASURING
+
+    return [r for r in records if r.workload and r.value is not None and r.stage in MEASURING]
 
 
-def _refuse_unknown(flag: str, asked: Sequence[str], known: set[str]) -> None:
+def _refuse_unknown(flag: str, names: Sequence[str], known: set[str]) -> None:
     from assay.errors import BadInput
 
-    for name in asked:
+    for name in names:
         if name not in known:
-            there = ", ".join(sorted(known)) or "nothing that was measured"
-            raise BadInput(f"{flag} {name} is not in these records, which hold {there}")
+            held = ", ".join(sorted(known)) or "nothing that was measured"
+            raise BadInput(f"{flag} {name} is not in these records, which hold {held}")
 
 
 def _show(laws: "Laws") -> None:
@@ -110,10 +112,10 @@ def _show(laws: "Laws") -> None:
 
     screen = console()
     tables = (
-        law_tables.exponents(laws.exponents),
-        law_tables.crossovers(laws.crossovers),
-        law_tables.oom_lengths(laws.oom_lengths),
-        law_tables.recommendations(laws.recommendations, laws.devices),
+        law_tables.exponents_table(laws.exponents),
+        law_tables.crossovers_table(laws.crossovers),
+        law_tables.oom_lengths_table(laws.oom_lengths),
+        law_tables.recommendations_table(laws.recommendations, laws.devices),
     )
     for table in tables:
         if table:

@@ -27,15 +27,15 @@ from assay.errors import BadInput
 from assay.records.schema import Record
 
 
-class Selection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which records a claim rests on: those of an evidence folder whose fields equal `where`."""
+class RecordSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The records that a claim rests on: those of an evidence folder whose fields equal `where`."""
 
     evidence: str
     where: dict[str, str]
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must be true of the selected record, and the figure that is printed."""
+class ClaimCondition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The condition on the selected record, and the figure that is printed."""
 
     statistic: Literal["median", "minimum", "maximum", "value"]
     shown: str
@@ -49,8 +49,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     says: str
     page: str
     refuted_by: str
-    records: Selection
-    holds: Condition
+    records: RecordSelection
+    holds: ClaimCondition
 
 
 def load(path: Path) -> Claim:
@@ -66,13 +66,13 @@ def load(path: Path) -> Claim:
 
 def select(claim: Claim, records: Sequence[Record]) -> Record:
     """The one record that a claim rests on."""
-    found = [record for record in records if _matches(record, claim.records.where)]
-    if len(found) != 1:
+    selected = [record for record in records if _matches(record, claim.records.where)]
+    if len(selected) != 1:
         raise BadInput(
-            f"{claim.records.where} selects {len(found)} records of {claim.records.evidence}; "
+            f"{claim.records.where} selects {len(selected)} records of {claim.records.evidence}; "
             "wanted exactly one"
         )
-    return found[0]
+    return selected[0]
 
 
 def statistic(claim: Claim, record: Record) -> float:

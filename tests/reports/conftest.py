@@ -1,7 +1,7 @@
 """Runs to report on."""
 
 import pytest
-from build_run import append, begin, checked, end, latency, workload
+from build_run import append, begin, checked, end, latency
 
 from assay.records.schema import Measurement
 
@@ -16,12 +16,11 @@ def run(tmp_path):
     append(made, "host", "cpu", bandwidth)
     end(made, "host")
     errors = [
-        Measurement(
+        checked(
+            "sdpa",
+            64,
             metric=f"error_over_budget_{tensor}",
             value=value,
-            unit="ratio",
-            subject="sdpa",
-            workload=workload(64),
             status="failed" if value > 1 else "ok",
             reason="dq is <script>alert(1)</script> over budget" if value > 1 else None,
         )

@@ -1,24 +1,13 @@
-"""What the figures draw: facets, series and what is left off, before any library draws it."""
+"""Charts before any library draws them: panels, series and what is left off."""
 
 import pytest
-from build_run import append, begin, end, latency, workload
+from build_run import append, begin, checked, end, latency, workload
 
-from assay.records.schema import Measurement
 from assay.reports import style
-from assay.reports.chart import Chart, Series, log_ticks, plates, spaced_ticks
+from assay.reports.chart import Chart, Series, grouped, log_ticks, spaced_ticks
 from assay.reports.contents import read_contents
 from assay.reports.figures import accuracy
 from assay.reports.figures import latency as latency_figure
-
-
-def error(subject, value, *, key_length=128, tensor="out", **changes):
-    return Measurement(
-        metric=f"error_over_budget_{tensor}",
-        value=value,
-        unit="ratio",
-        subject=subject,
-        workload=workload(key_length, **changes),
-    )
 
 
 def test_latency_has_a_chart_for_each_dtype_and_mask(tmp_path):
@@ -53,7 +42,7 @@ def test_a_crash_under_its_probes_name_is_named_too(tmp_path):
     assert [series.subject for series in chart.series] == ["sdpa"]
 
 
-def test_workloads_that_differ_in_more_than_length_are_panels_of_one_plate(tmp_path):
+def test_workloads_that_differ_in_more_than_length_are_panels_of_one_figure(tmp_path):
     run = begin(tmp_path)
     for batch in (1, 4):
         for length in (128, 256):
@@ -61,7 +50,7 @@ def test_workloads_that_differ_in_more_than_length_are_panels_of_one_plate(tmp_p
             append(run, "bench", given.name, latency("sdpa", [1.0, 2.0], workload=given))
     charts = latency_figure.draw(read_contents(run).records)
     assert [chart.panel for chart in charts] == ["batch 1", "batch 4"]
-    assert [plate.file_stem for plate in plates(charts)] == ["latency_bench"]
+    assert [group.file_stem for group in grouped(charts)] == ["latency_bench"]
     assert all("heads 8/2" in chart.note and "batch" not in chart.note for chart in charts)
     assert all(series.x == (128, 256) for chart in charts for series in chart.series)
 
@@ -82,11 +71,11 @@ def test_accuracy_draws_the_budget_and_what_exceeds_it(run):
 
 def test_exact_results_are_drawn_unless_the_axis_has_no_zero(tmp_path):
     run = begin(tmp_path)
-    append(run, "check", "one", error("sdpa", 0.0, key_length=1), error("sdpa", 0.5))
+    append(run, "check", "one", checked("sdpa", 1, value=0.0), checked("sdpa", value=0.5))
     [chart] = accuracy.draw(read_contents(run).records)
     assert chart.series[0].y == (0.0, 0.5) and not chart.log_y
     assert chart.series[0].x == ("q1_k1", "q128_k128")
-    append(run, "check", "two", error("eager", 9.0))
+    append(run, "check", "two", checked("eager", value=9.0))
     [chart] = accuracy.draw(read_contents(run).records)
     assert chart.log_y and "1 errors of exactly zero" in chart.note
 

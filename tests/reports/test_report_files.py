@@ -127,7 +127,7 @@ def test_report_needs_no_framework_and_says_what_it_could_not_write(run):
     end(run, "bench")
     code = (
         "import sys\n"
-        "for name in ('torch', 'plotly', 'matplotlib'): sys.modules[name] = None\n"
+        "for name in ('torch', 'plotly', 'jinja2', 'matplotlib'): sys.modules[name] = None\n"
         "from pathlib import Path\n"
         "from assay.records.run import RunFolder\n"
         "from assay.reports.build import build\n"
@@ -136,8 +136,8 @@ def test_report_needs_no_framework_and_says_what_it_could_not_write(run):
         "print(*built.notes, sep='\\n')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "package plotly is not installed" in done.stdout
-    assert "package matplotlib is not installed" in done.stdout
+    assert "report.html was not written: plotly and jinja2 are not installed" in done.stdout
+    assert "no figure was printed: matplotlib is not installed" in done.stdout
     assert (run.path / "report.md").is_file()
     assert not (run.path / "report.html").exists()
 

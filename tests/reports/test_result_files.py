@@ -5,9 +5,8 @@ import statistics
 
 import numpy as np
 import pytest
-from build_run import append, begin, checked, end, latency, workload
+from build_run import append, begin, checked, end, latency, measured
 
-from assay.records.schema import Measurement
 from assay.reports.build import build
 
 SAMPLES = [1.25, 1.5, 1.0, 2.75, 1.125, 1.375, 1.0625]
@@ -20,18 +19,9 @@ def files(tmp_path):
     run = begin(tmp_path / "run", config=config)
     for subject in ("eager", "sdpa"):
         append(run, "check", f"k128/{subject}", checked(subject))
-    peak = Measurement(
-        metric="forward_peak_bytes", value=4096.0, unit="B", subject="sdpa", workload=workload()
-    )
-    gone = Measurement(
-        metric="latency+memory",
-        value=None,
-        unit="",
-        subject="flex",
-        workload=workload(),
-        status="oom",
-        reason="16 GiB wanted",
-    )
+    peak = measured("forward_peak_bytes", 4096.0, "B", "sdpa")
+    ended = {"status": "oom", "reason": "16 GiB wanted"}
+    gone = measured("latency+memory", None, "", "flex", **ended)
     unknown = latency("sdpa", [], metric="power_w", unit="W", reason="no NVML")
     eager = latency("eager", [2 * s for s in SAMPLES])
     append(run, "bench", "k128", gone, eager, latency("sdpa", SAMPLES), peak, unknown)
@@ -51,15 +41,15 @@ def values(file, subject):
 
 
 def test_statistics_follow_from_the_raw_samples(files):
-    found = values(files["performance"], "sdpa")["latency_ms"]
-    samples, said = found["samples"], found["statistics"]
-    assert samples == SAMPLES and said["n"] == len(SAMPLES)
-    assert said["median"] == found["value"] == statistics.median(samples)
-    assert said["mean"] == pytest.approx(np.mean(samples))
-    assert said["std"] == pytest.approx(np.std(samples, ddof=1))
-    assert (said["min"], said["max"]) == (min(samples), max(samples))
+    record = values(files["performance"], "sdpa")["latency_ms"]
+    samples, computed = record["samples"], record["statistics"]
+    assert samples == SAMPLES and computed["n"] == len(SAMPLES)
+    assert computed["median"] == record["value"] == statistics.median(samples)
+    assert computed["mean"] == pytest.approx(np.mean(samples))
+    assert computed["std"] == pytest.approx(np.std(samples, ddof=1))
+    assert (computed["min"], computed["max"]) == (min(samples), max(samples))
     for percent in (5, 25, 75, 95):
-        assert said[f"p{percent}"] == pytest.approx(np.percentile(samples, percent))
+        assert computed[f"p{percent}"] == pytest.approx(np.percentile(samples, percent))
 
 
 def test_ratios_follow_from_the_raw_samples(files):
@@ -98,12 +88,15 @@ def test_unknown_is_null_with_a_reason_and_endings_are_rows(files):
 
 def test_each_file_traces_its_run(files):
     for file in files.values():
-        there = file["environment"]
-        assert there["versions"] == {"python": "3.11.9", "numpy": "2.1.0"}
-        assert (there["commit"], there["dirty"]) == ("0123456789abcdef0123", True)
-        assert there["host"] == "deadbeef00000000" and there["devices"][0]["name"] == "A CPU"
-        assert there["commands"][0].startswith("assay study run")
-        assert there["unknown"]["ptxas"] == "no ptxas on the PATH"
+        environment = file["environment"]
+        assert environment["versions"] == {"python": "3.11.9", "numpy": "2.1.0"}
+        assert (environment["commit"], environment["dirty"]) == ("0123456789abcdef0123", True)
+        assert (
+            environment["host"] == "deadbeef00000000"
+            and environment["devices"][0]["name"] == "A CPU"
+        )
+        assert environment["commands"][0].startswith("assay study run")
+        assert environment["unknown"]["ptxas"] == "no ptxas on the PATH"
     assert values(files["memory"], "sdpa")["forward_peak_bytes"]["value"] == 4096.0
     assert "error_over_budget_out" in values_of_all(files["correctness"])
 

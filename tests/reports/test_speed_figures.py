@@ -1,22 +1,16 @@
 """The figures of a bench: what they draw, and that a grid stays readable."""
 
 import pytest
-from build_run import append, begin, latency, workload
+from build_run import append, begin, latency, measured, workload
 
-from assay.records.schema import Measurement
 from assay.reports import style
-from assay.reports.chart import Chart, Plate, Series, plates
+from assay.reports.chart import Chart, ChartGroup, Series, grouped
 from assay.reports.contents import read_contents
-from assay.reports.drawing import draw_all
+from assay.reports.extensions import draw_charts
 from assay.reports.figures import crossover, memory, roofline, throughput
 from assay.reports.figures import latency as latency_figure
 from assay.reports.interactive import figure_json
 from assay.reports.printed import png
-
-
-def of(metric, value, unit, subject, where, **changes):
-    fields = {"metric": metric, "value": value, "unit": unit, "subject": subject}
-    return Measurement(**fields, workload=where, **changes)
 
 
 @pytest.fixture
@@ -24,26 +18,26 @@ def records(tmp_path):
     """Two lengths, two batches; the eager baseline ends at the longer length of batch 4."""
     run = begin(tmp_path / "run")
     ceilings = [
-        Measurement(metric="matmul_rate", value=2.0, unit="TFLOP/s", subject="cpu"),
-        Measurement(metric="read_bandwidth", value=100.0, unit="GB/s", subject="cpu"),
+        measured("matmul_rate", 2.0, "TFLOP/s", "cpu", workload=None),
+        measured("read_bandwidth", 100.0, "GB/s", "cpu", workload=None),
     ]
     append(run, "host", "cpu", *ceilings)
     ended = {"status": "oom", "reason": "16 GiB wanted"}
     for batch in (1, 4):
         for length in (128, 256):
-            where = workload(length, batch=batch)
-            found = []
+            where = {"workload": workload(length, batch=batch)}
+            cell = []
             for subject, slow in (("eager", 2.0), ("sdpa", 1.0)):
                 if (subject, batch, length) == ("eager", 4, 256):
-                    found.append(of("latency", None, "", subject, where, **ended))
+                    cell.append(measured("latency", None, "", subject, **where, **ended))
                     continue
-                found += [
-                    latency(subject, [slow, slow * 1.5] * 3, workload=where),
-                    of("forward_flops", 1e9, "FLOP", subject, where),
-                    of("forward_bytes", 1e7, "B", subject, where),
-                    of("forward_peak_bytes", slow * length * 2**20, "B", subject, where),
+                cell += [
+                    latency(subject, [slow, slow * 1.5] * 3, **where),
+                    measured("forward_flops", 1e9, "FLOP", subject, **where),
+                    measured("forward_bytes", 1e7, "B", subject, **where),
+                    measured("forward_peak_bytes", slow * length * 2**20, "B", subject, **where),
                 ]
-            append(run, "bench", where.name, *found)
+            append(run, "bench", where["workload"].name, *cell)
     return read_contents(run).records
 
 
@@ -77,9 +71,8 @@ def test_crossover_is_held_against_one(records):
 def test_a_crossing_is_said_in_words(tmp_path):
     run = begin(tmp_path)
     for length, ours in ((128, 4.0), (512, 1.0)):
-        where = workload(length)
-        found = [latency(n, [t] * 6, workload=where) for n, t in (("a", 2.0), ("b", ours))]
-        append(run, "bench", where.name, *found)
+        pair = [latency(name, [t] * 6, length) for name, t in (("a", 2.0), ("b", ours))]
+        append(run, "bench", workload(length).name, *pair)
     [chart] = crossover.draw(read_contents(run).records)
     assert "b overtakes at 256 tokens" in chart.note
 
@@ -99,34 +92,34 @@ def test_without_ceilings_there_is_no_roofline(records):
     assert charts and all(chart.limit is None for chart in charts)
 
 
-def test_a_grid_is_few_plates_however_many_workloads(records):
-    found = plates(draw_all(records).charts)
-    assert [plate.file_stem for plate in found] == [
+def test_a_grid_is_few_figures_however_many_workloads(records):
+    groups = grouped(draw_charts(records)[0])
+    assert [group.file_stem for group in groups] == [
         "throughput_bench",
         "crossover_bench",
         "latency_bench",
         "roofline_bench",
         "memory_bench",
     ]
-    assert all(len(plate.charts) == 2 for plate in found)
+    assert all(len(group.charts) == 2 for group in groups)
 
 
 def test_fifteen_subjects_all_look_different():
     names = [f"s{i}" for i in range(15)]
     drawn = tuple(Series(subject=name, x=(1, 2), y=(1.0, 2.0)) for name in names)
     chart = Chart(name="c", title="", x_label="", y_label="", series=drawn)
-    looks = style.looks(chart, style.colours(names))
-    assert len({(look.colour, look.marker, look.dash) for look in looks}) == 15
-    assert len({(look.colour, look.dash) for look in looks}) == 15
+    styles = style.series_styles(chart, style.colours(names))
+    assert len(set(styles)) == 15
+    assert len({(each.colour, each.dash) for each in styles}) == 15
 
 
 def test_a_subject_keeps_its_colour_from_chart_to_chart(records):
     """Also where a chart lacks a subject that others have."""
-    charts = draw_all(records).charts
+    charts, _ = draw_charts(records)
     colours = style.colours(s.subject for chart in charts for s in chart.series)
     for chart in charts:
-        for series, look in zip(chart.series, style.looks(chart, colours), strict=True):
-            assert look.colour == colours[series.subject]
+        styles = style.series_styles(chart, colours)
+        assert [each.colour for each in styles] == [colours[s.subject] for s in chart.series]
 
 
 @pytest.mark.parametrize("figure", [throughput, crossover, latency_figure, memory, roofline])
@@ -134,4 +127,4 @@ def test_both_libraries_draw_them(records, figure):
     charts = figure.draw(records)
     colours = style.colours(s.subject for chart in charts for s in chart.series)
     assert all('"data"' in figure_json(chart, colours) for chart in charts)
-    assert png(Plate(charts=tuple(charts)), colours).startswith(b"\x89PNG")
+    assert png(ChartGroup(charts=tuple(charts)), colours).startswith(b"\x89PNG")

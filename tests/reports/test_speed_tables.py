@@ -1,34 +1,20 @@
 """The tables of a bench: every subject has its row, also where it has no number."""
 
 import pytest
-from build_run import append, begin, end, latency, workload
+from build_run import append, begin, end, latency, measured, workload
 
-from assay.records.schema import Measurement
-from assay.reports.answers import answers
-from assay.reports.baseline import baseline, order
-from assay.reports.bench_table import bench_table
 from assay.reports.contents import read_contents
 from assay.reports.figures import crossover
-from assay.reports.kernel_names import short_kernel
-from assay.reports.kernel_table import kernel_table
-from assay.reports.memory_table import memory_table
-from assay.reports.pivot import pivots
+from assay.reports.headlines import comparisons, warnings
+from assay.reports.ratios import baseline, subject_order
 from assay.reports.report import compose
-from assay.reports.speed_rows import speed_rows
-
-
-def of(metric, value, unit, subject, key_length=128, **changes):
-    return Measurement(
-        metric=metric,
-        value=value,
-        unit=unit,
-        subject=subject,
-        **{"workload": workload(key_length), **changes},
-    )
+from assay.reports.speed_rows import short_kernel, speed_rows
+from assay.reports.tables import head_dims, kernels, memory, speed
 
 
 def lost(subject, key_length, status, reason, probes="latency+backward+training+memory"):
-    return of(probes, None, "", subject, key_length, status=status, reason=reason)
+    ended = {"status": status, "reason": reason, "workload": workload(key_length)}
+    return measured(probes, None, "", subject, **ended)
 
 
 def cells(table, subject, place):
@@ -41,8 +27,8 @@ def made(tmp_path):
     """Two lengths; at the longer the baseline ran out of memory and another is not supported."""
     run = begin(tmp_path / "run")
     peak = [
-        of("matmul_rate", 1.0, "TFLOP/s", "cpu", workload=None),
-        of("read_bandwidth", 100.0, "GB/s", "cpu", workload=None),
+        measured("matmul_rate", 1.0, "TFLOP/s", "cpu", workload=None),
+        measured("read_bandwidth", 100.0, "GB/s", "cpu", workload=None),
     ]
     append(run, "host", "cpu", *peak)
     append(
@@ -51,15 +37,15 @@ def made(tmp_path):
         "k128",
         latency("eager", [2.0, 2.0, 4.0] * 2),
         latency("sdpa", [1.0, 1.0, 2.0] * 2),
-        of("forward_flops", 0.5e9, "FLOP", "sdpa"),
-        of("forward_bytes", 1e6, "B", "sdpa"),
-        of("forward_peak_bytes", 3 * 2**20, "B", "sdpa", source="a counter"),
-        of("forward_peak_bytes.out", 2 * 2**20, "B", "sdpa"),
-        of("forward_peak_bytes.unexplained", 2**20, "B", "sdpa"),
-        of("kernels", 2, "count", "sdpa", source="void f::fwd<4, 2>(int) 90 %, copy 10 %"),
-        of("kernel_tensor_ops", None, "count", "sdpa", reason="no disassembler"),
-        of("sm_clock_mhz", 1000.0, "MHz", "cpu", samples=[900.0, 1000.0]),
-        of("backward_ms.power_w", None, "W", "cpu", reason="not told"),
+        measured("forward_flops", 0.5e9, "FLOP", "sdpa"),
+        measured("forward_bytes", 1e6, "B", "sdpa"),
+        measured("forward_peak_bytes", 3 * 2**20, "B", "sdpa", source="a counter"),
+        measured("forward_peak_bytes.out", 2 * 2**20, "B", "sdpa"),
+        measured("forward_peak_bytes.unexplained", 2**20, "B", "sdpa"),
+        measured("kernels", 2, "count", "sdpa", source="void f::fwd<4, 2>(int) 90 %, copy 10 %"),
+        measured("kernel_tensor_ops", None, "count", "sdpa", reason="no disassembler"),
+        measured("sm_clock_mhz", 1000.0, "MHz", "cpu", samples=[900.0, 1000.0]),
+        measured("backward_ms.power_w", None, "W", "cpu", reason="not told"),
     )
     append(
         run,
@@ -74,7 +60,7 @@ def made(tmp_path):
 
 
 def test_every_subject_has_a_row_and_endings_show_no_speed(made):
-    table = bench_table(speed_rows("bench", made), made)
+    table = speed.tables("bench", made)[0]
     assert [(row[0].text, row[1].text) for row in table.entries] == [
         ("s128", "eager"),
         ("s128", "sdpa"),
@@ -90,7 +76,7 @@ def test_every_subject_has_a_row_and_endings_show_no_speed(made):
 
 
 def test_the_main_table_tells_time_ratio_rate_share_memory_and_kernel(made):
-    row = cells(bench_table(speed_rows("bench", made), made), "sdpa", "s128")
+    row = cells(speed.tables("bench", made)[0], "sdpa", "s128")
     assert (row["forward (ms)"].text, row["forward (ms)"].detail) == ("1", "1–1.750")
     assert (row["over eager"].value, row["over eager"].detail) == (0.5, "0.50–0.50")
     assert row["TFLOP/s"].value == pytest.approx(0.5)
@@ -104,7 +90,7 @@ def test_the_baseline_is_the_same_in_every_cell(made):
     """Where it ran out of memory there is no ratio, and not one to whoever comes next."""
     mine = [r for r in made if r.stage == "bench"]
     assert baseline(mine, "latency_ms") == "eager"
-    table = bench_table(speed_rows("bench", made), made)
+    table = speed.tables("bench", made)[0]
     entry = cells(table, "sdpa", "s256")["over eager"]
     assert entry.value is None and "eager was not timed in this cell" in entry.hint
 
@@ -113,7 +99,7 @@ def test_order_is_merged_from_cells_that_each_lack_something(tmp_path):
     run = begin(tmp_path)
     for cell, subjects in {"1": "bd", "2": "ac", "3": "ab", "4": "cd", "5": "bc"}.items():
         append(run, "bench", cell, *(latency(name, [1.0, 2.0]) for name in subjects))
-    assert order(read_contents(run).records, "latency_ms") == ["a", "b", "c", "d"]
+    assert subject_order(read_contents(run).records, "latency_ms") == ["a", "b", "c", "d"]
 
 
 @pytest.mark.parametrize("rounds", [1, 5])
@@ -122,15 +108,14 @@ def test_few_samples_have_no_interval(tmp_path, rounds):
     pair = latency("eager", [2.0] * rounds), latency("sdpa", [1.0] * rounds)
     append(run, "bench", "k128", *pair)
     records = read_contents(run).records
-    rows = speed_rows("bench", records)
-    table = bench_table(rows, records)
+    [table] = speed.tables("bench", records)
     time, ratio = table.entries[1][1:3]
     assert ratio.value == 0.5 and ratio.detail == "" and bool(time.detail) == (rounds > 1)
-    assert "2.00x faster (no interval" in answers(rows)[0]
+    assert "2.00x faster (no interval" in comparisons(speed_rows("bench", records))[0]
 
 
 def test_memory_adds_up_and_what_has_none_says_why(made):
-    table = memory_table(speed_rows("bench", made))
+    [table] = memory.tables("bench", made)
     row = cells(table, "sdpa", "s128")
     assert row["its parts (forward)"].text == "out 2 MiB"
     assert row["unexplained (forward)"].value == 2**20
@@ -138,7 +123,7 @@ def test_memory_adds_up_and_what_has_none_says_why(made):
 
 
 def test_kernels_keep_what_is_unknown(made):
-    table = kernel_table(speed_rows("bench", made))
+    [table] = kernels.tables("bench", made)
     [row] = table.entries
     shown = dict(zip(table.columns, row, strict=True))
     assert shown["kernels"].value == 2 and shown["tensor ops"].hint == "no disassembler"
@@ -162,17 +147,17 @@ def test_a_long_kernel_keeps_both_its_ends():
     assert name.startswith("cudnn_gen") and name.endswith("knob_7") and len(name) < 30
 
 
-def test_answers_say_how_much_faster_and_how_sure(tmp_path):
+def test_headlines_say_how_much_faster_and_how_sure(tmp_path):
     run = begin(tmp_path)
     samples = [1.0, 1.01, 0.99, 1.0, 1.02, 1.0]
     slow, same = [1.42 * s for s in samples], [1.02, 0.99, 1.0, 1.01, 1.0, 1.0]
     append(run, "bench", "k", *(latency(n, s) for n, s in zip("abc", (slow, samples, same))))
-    found = answers(speed_rows("bench", read_contents(run).records))
-    assert found[0] == "b against a: 1.42x faster (1.42–1.42)"
+    lines = comparisons(speed_rows("bench", read_contents(run).records))
+    assert lines[0] == "b against a: 1.42x faster (1.42–1.42)"
     append(run, "bench", "k256", latency("a", samples, 256), latency("b", slow, 256))
-    found = answers(speed_rows("bench", read_contents(run).records))
-    assert found[0].startswith("b against a, mean of 2 workloads: 1.00x")
-    assert "faster in 1, slower in 1" in found[0]
+    lines = comparisons(speed_rows("bench", read_contents(run).records))
+    assert lines[0].startswith("b against a, mean of 2 workloads: 1.00x")
+    assert "faster in 1, slower in 1" in lines[0]
 
 
 def test_head_dimensions_by_length_is_a_pivot_with_oom_cells(tmp_path):
@@ -180,15 +165,17 @@ def test_head_dimensions_by_length_is_a_pivot_with_oom_cells(tmp_path):
     for dim in (16, 32):
         for length in (256, 1024):
             given = workload(length, head_dim=dim)
-            found = [latency("eager", [float(dim), float(dim)], workload=given)]
-            found.append(of("backward_ms", 3.0, "ms", "eager", samples=[3.0], workload=given))
-            found.append(of("saved_bytes", 1024.0, "B", "eager", workload=given))
+            where = {"workload": given}
+            eager = [
+                latency("eager", [float(dim), float(dim)], **where),
+                measured("backward_ms", 3.0, "ms", "eager", samples=[3.0], **where),
+                measured("saved_bytes", 1024.0, "B", "eager", **where),
+            ]
             if length == 1024:
-                found = [of("latency", None, "", "eager", workload=given, status="oom", reason="x")]
-            append(
-                run, "bench", given.name, *found, latency("compiled", [1.0, 2.0], workload=given)
-            )
-    [table] = pivots(speed_rows("bench", read_contents(run).records))
+                ended = {"status": "oom", "reason": "x"}
+                eager = [measured("latency", None, "", "eager", **where, **ended)]
+            append(run, "bench", given.name, *eager, latency("compiled", [1.0, 2.0], **where))
+    [table] = head_dims.tables("bench", read_contents(run).records)
     assert table.columns[:5] == (
         "head_dim",
         "length",
@@ -208,16 +195,18 @@ def test_head_dimensions_by_length_is_a_pivot_with_oom_cells(tmp_path):
 
 def test_doubts_are_told_before_numbers(tmp_path):
     run = begin(tmp_path, config={"ROUNDS": "5"})
-    append(run, "host", "cpu", of("matmul_rate", 1e-6, "TFLOP/s", "cpu", workload=None))
+    append(run, "host", "cpu", measured("matmul_rate", 1e-6, "TFLOP/s", "cpu", workload=None))
     append(
         run,
         "bench",
         "k128",
         latency("sdpa", [1.0, 1.0]),
-        of("forward_flops", 1e9, "FLOP", "sdpa"),
-        of("forward_bytes", 1e6, "B", "sdpa"),
-        of("input_copy_bytes", 4 * 2**20, "B", "sdpa"),
-        of("latency_ms.sm_clock_mhz", 1900.0, "MHz", "cuda:0", samples=[1700.0, 1900.0, 1900.0]),
+        measured("forward_flops", 1e9, "FLOP", "sdpa"),
+        measured("forward_bytes", 1e6, "B", "sdpa"),
+        measured("input_copy_bytes", 4 * 2**20, "B", "sdpa"),
+        measured(
+            "latency_ms.sm_clock_mhz", 1900.0, "MHz", "cuda:0", samples=[1700.0, 1900.0, 1900.0]
+        ),
     )
     problems = "\n".join(compose(read_contents(run)).problems)
     assert "baseline sdpa copies up to 4 MiB" in problems and "not fair" in problems
@@ -228,9 +217,7 @@ def test_doubts_are_told_before_numbers(tmp_path):
 
 def test_a_sound_bench_raises_no_doubt(made):
     run = [r for r in made if r.metric != "sm_clock_mhz"]
-    from assay.reports.caveats import caveats
-
-    assert caveats(speed_rows("bench", run), run, {"ROUNDS": "6"}) == []
+    assert warnings(speed_rows("bench", run), run, {"ROUNDS": "6"}) == []
 
 
 def test_a_probe_that_does_not_apply_does_not_explain_another(tmp_path):

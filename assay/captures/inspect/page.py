@@ -22,7 +22,7 @@ class PageHead:
     verdict: str
     tone: str
     facts: tuple[str, ...]
-    answers: tuple[str, ...]
+    headlines: tuple[str, ...]
     problems: tuple[str, ...]
 
 
@@ -37,8 +37,8 @@ def page(inspection: Inspection) -> str:
     body = (
         *_section("overview", "All layers and heads", overview(inspection.sites)),
         *_section("layers", "Layer by layer", by_layer(inspection.sites)),
-        *tables("records", "Captured calls", inspection.calls_tables()),
-        *folded("details", "Runs and tensors", details),
+        tables("records", "Captured calls", inspection.calls_tables()),
+        folded("details", "Runs and tensors", details),
     )
     return document(_head(inspection), body)
 
@@ -52,7 +52,7 @@ def _head(inspection: Inspection) -> PageHead:
         verdict=sentences[0].partition(":")[0].rstrip(".") if quiet else f"{several} out",
         tone="ok" if quiet else "refused",
         facts=tuple(_facts(inspection)),
-        answers=tuple(sentences),
+        headlines=tuple(sentences),
         problems=tuple(inspection.problems),
     )
 

@@ -1,6 +1,6 @@
-"""Pictures drawn from records, for the page and for print; one file each.
+"""Figures drawn from records, for the page and for print; one file each.
 
-A report shows them by their PLACE, then by name.
+`draw(records)` returns Charts. A report shows them by their PLACE, then by name.
 """
 
 CONTRACT = ("draw",)

@@ -7,7 +7,7 @@ no difference.
 from assay.laws.crossover import crossovers
 from assay.records.schema import Record
 from assay.reports.chart import Chart
-from assay.reports.panels import Panel, Point, chart, panels
+from assay.reports.panels import Panel, Point, charts_of, length_chart
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 
 PLACE = 20
@@ -19,38 +19,31 @@ _KINDS = {
 
 def draw(records: list[Record]) -> list[Chart]:
     """A chart for each pass and panel in which something was measured beside the first subject."""
-    found = panels(records)
-    charts = [_chart(panel, metric) for metric in _KINDS for panel in found]
-    return [one for one in charts if one]
+    return charts_of(records, _KINDS, _chart)
 
 
-def _chart(panel: Panel, metric: str) -> Chart | None:
+def _chart(panel: Panel, metric: str, kind: str, title: str) -> Chart | None:
     first = next((row.ratios[metric].against for row in panel.rows if metric in row.ratios), None)
     if first is None:
         return None
-    kind, title = _KINDS[metric]
-    return chart(
+    timed = [row.records[metric] for row in panel.rows if metric in row.records]
+    crossings = [
+        f"{compared.subject} {compared.words}"
+        for compared in crossovers(timed, metric=metric, against=first)
+        if compared.outcome == "crosses"
+    ]
+    return length_chart(
         panel,
         kind,
         f"{title} {first}",
         f"time / time of {first} (ratio)",
         lambda row: _point(row, metric),
         metric=metric,
-        notes=[
-            "Below 1 is faster; medians over rounds, with 95 % intervals",
-            *_crossings(panel, metric, first),
-        ],
+        notes=["Below 1 is faster; medians over rounds, with 95 % intervals", *crossings],
         limit=1.0,
         limit_name=first,
         log_y=True,
     )
-
-
-def _crossings(panel: Panel, metric: str, first: str) -> list[str]:
-    """Where a line crosses 1, with the interval of that length."""
-    timed = [row.records[metric] for row in panel.rows if metric in row.records]
-    found = crossovers(timed, metric=metric, against=first)
-    return [f"{one.subject} {one.words}" for one in found if one.outcome == "crosses"]
 
 
 def _point(row: Row, metric: str) -> Point | None:

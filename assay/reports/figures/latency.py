@@ -7,7 +7,7 @@ is not read as one that was not tried.
 from assay.laws.quantiles import quartiles
 from assay.records.schema import Record
 from assay.reports.chart import Chart
-from assay.reports.panels import Point, chart, clocks, panels
+from assay.reports.panels import Panel, Point, charts_of, length_chart
 from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
 
 PLACE = 30
@@ -21,25 +21,21 @@ _KINDS = {
 
 def draw(records: list[Record]) -> list[Chart]:
     """A log-log chart for each pass and panel that has a time."""
-    found = panels(records)
-    charts = [
-        chart(
-            panel,
-            kind,
-            title,
-            "time (ms)",
-            lambda row, metric=metric: _point(row, metric),
-            metric=metric,
-            notes=[
-                "Medians, with bars from the lower to the upper quartile",
-                *clocks(panel, metric),
-            ],
-            log_y=True,
-        )
-        for metric, (kind, title) in _KINDS.items()
-        for panel in found
-    ]
-    return [one for one in charts if one]
+    return charts_of(records, _KINDS, _chart)
+
+
+def _chart(panel: Panel, metric: str, kind: str, title: str) -> Chart | None:
+    bars = "Medians, with bars from the lower to the upper quartile"
+    return length_chart(
+        panel,
+        kind,
+        title,
+        "time (ms)",
+        lambda row: _point(row, metric),
+        metric=metric,
+        notes=[bars, *panel.other_clocks(metric)],
+        log_y=True,
+    )
 
 
 def _point(row: Row, metric: str) -> Point | None:

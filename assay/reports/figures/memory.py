@@ -2,40 +2,41 @@
 
 from assay.records.schema import Record
 from assay.reports.chart import Chart
-from assay.reports.memory_table import TOTALS, parts
 from assay.reports.numerals import size_in_bytes
-from assay.reports.panels import Point, chart, panels
+from assay.reports.panels import Panel, Point, charts_of, length_chart
 from assay.reports.speed_rows import Row
+from assay.reports.tables.memory import explained_parts
 
 PLACE = 40
 _MIB = 1 << 20
 _KINDS = {
-    "forward": ("memory", "Peak memory, forward"),
-    "both": ("memory_training", "Peak memory, forward and backward"),
+    "forward_peak_bytes": ("memory", "Peak memory, forward"),
+    "training_peak_bytes": ("memory_training", "Peak memory, forward and backward"),
 }
 
 
 def draw(records: list[Record]) -> list[Chart]:
     """A log-log chart for each peak and panel; straight lines are power laws."""
-    found = panels(records)
-    charts = [
-        chart(
-            panel,
-            *_KINDS[name],
-            "peak above the inputs (MiB)",
-            lambda row, metric=metric: _point(row, metric),
-            metric=metric,
-            log_y=True,
-        )
-        for metric, name in TOTALS.items()
-        for panel in found
-    ]
-    return [one for one in charts if one]
+    return charts_of(records, _KINDS, _chart)
 
 
-def _point(row: Row, metric: str) -> Point | None:
-    value = row.value(metric)
+def _chart(panel: Panel, metric: str, kind: str, title: str) -> Chart | None:
+    return length_chart(
+        panel,
+        kind,
+        title,
+        "peak above the inputs (MiB)",
+        lambda row: _point(row, metric),
+        metric=metric,
+        log_y=True,
+    )
+
+
+def _point(row: Row, peak: str) -> Point | None:
+    value = row.value(peak)
     if not value or value < 0:
         return None
-    told = [f"{name} {size_in_bytes(int(part))}" for name, part in parts(row, metric).items()]
-    return Point(y=value / _MIB, hint=", ".join([size_in_bytes(int(value)), *told]))
+    parts = [
+        f"{name} {size_in_bytes(int(part))}" for name, part in explained_parts(row, peak).items()
+    ]
+    return Point(y=value / _MIB, hint=", ".join([size_in_bytes(int(value)), *parts]))

@@ -7,39 +7,38 @@ from assay.records.schema import Record
 from assay.reports.chart import Chart, Curve, Series
 from assay.reports.figures.throughput import compute_ceiling
 from assay.reports.numerals import number
-from assay.reports.panels import Panel, length_of, panels, scatter
+from assay.reports.panels import Panel, length_of, panel_chart, panels
 from assay.reports.speed_rows import FORWARD, Row
 
 PLACE = 35
 _MARGIN = 3.0  # how far the ceilings go on beyond the points
+_NOTE = "Left of the bend memory is the limit, right of it compute"
 
 
 def draw(records: list[Record]) -> list[Chart]:
     """A chart for each panel with a rate and a ceiling."""
-    return [_chart(panel) for panel in panels(records) if _drawn(panel) and _curves(panel)]
+    return [_chart(panel) for panel in panels(records) if _rated(panel) and _ceilings(panel)]
 
 
 def _chart(panel: Panel) -> Chart:
-    subjects = dict.fromkeys(row.subject for row in _drawn(panel))
-    return scatter(
+    subjects = dict.fromkeys(row.subject for row in _rated(panel))
+    return panel_chart(
         panel,
         "roofline",
         "Roofline, forward",
         x_label="intensity (FLOP/byte)",
         y_label="throughput (TFLOP/s)",
+        log_x=True,
+        log_y=True,
         round_ticks=True,
-        curves=_curves(panel),
+        curves=_ceilings(panel),
         series=tuple(_series(panel, subject) for subject in subjects),
-        note="; ".join(
-            filter(
-                None, ("Left of the bend memory is the limit, right of it compute", panel.shared)
-            )
-        ),
+        note="; ".join(filter(None, (_NOTE, panel.shared))),
     )
 
 
 def _series(panel: Panel, subject: str) -> Series:
-    rows = sorted((row for row in _drawn(panel) if row.subject == subject), key=length_of)
+    rows = sorted((row for row in _rated(panel) if row.subject == subject), key=length_of)
     rates = [row.rates[FORWARD] for row in rows]
     return Series(
         subject=subject,
@@ -49,10 +48,10 @@ def _series(panel: Panel, subject: str) -> Series:
     )
 
 
-def _curves(panel: Panel) -> tuple[Curve, ...]:
-    """The bend and what lies around it; none where a ceiling is not known."""
+def _ceilings(panel: Panel) -> tuple[Curve, ...]:
+    """The two ceilings around their bend; none where one is not known."""
     compute = compute_ceiling(panel)
-    rates = [row.rates[FORWARD] for row in _drawn(panel)]
+    rates = [row.rates[FORWARD] for row in _rated(panel)]
     memory = max(
         (r.gbps / r.memory_share for r in rates if r.gbps and r.memory_share), default=None
     )
@@ -67,6 +66,6 @@ def _curves(panel: Panel) -> tuple[Curve, ...]:
     )
 
 
-def _drawn(panel: Panel) -> list[Row]:
+def _rated(panel: Panel) -> list[Row]:
     rated = [row for row in panel.rows if FORWARD in row.rates]
     return [row for row in rated if row.rates[FORWARD].tflops and row.rates[FORWARD].intensity]

@@ -1,4 +1,4 @@
-"""TFLOP/s over key length, forward and backward; pointing at one tells tokens/s and GB/s too.
+"""TFLOP/s over key length, forward and backward; hovering a point shows tokens/s and GB/s too.
 
 The line across is what matrix products reached on this machine.
 """
@@ -6,7 +6,7 @@ The line across is what matrix products reached on this machine.
 from assay.records.schema import Record
 from assay.reports.chart import Chart
 from assay.reports.numerals import number
-from assay.reports.panels import Panel, Point, chart, clocks, panels
+from assay.reports.panels import Panel, Point, charts_of, length_chart
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 
 PLACE = 10
@@ -18,22 +18,19 @@ _KINDS = {
 
 def draw(records: list[Record]) -> list[Chart]:
     """A chart for each pass and panel whose FLOPs are known."""
-    found = panels(records)
-    charts = [_chart(panel, metric) for metric in _KINDS for panel in found]
-    return [one for one in charts if one]
+    return charts_of(records, _KINDS, _chart)
 
 
-def _chart(panel: Panel, metric: str) -> Chart | None:
+def _chart(panel: Panel, metric: str, kind: str, title: str) -> Chart | None:
     ceiling = compute_ceiling(panel, metric)
-    kind, title = _KINDS[metric]
-    return chart(
+    return length_chart(
         panel,
         kind,
         title,
         "throughput (TFLOP/s)",
         lambda row: _point(row, metric),
         metric=metric,
-        notes=["FLOPs by formula over the median time", *clocks(panel, metric)],
+        notes=["FLOPs by formula over the median time", *panel.other_clocks(metric)],
         limit=ceiling,
         limit_name=f"matrix products here: {number(ceiling)}" if ceiling else "",
     )
@@ -41,8 +38,8 @@ def _chart(panel: Panel, metric: str) -> Chart | None:
 
 def compute_ceiling(panel: Panel, metric: str = FORWARD) -> float | None:
     """TFLOP/s of matrix products that shares were taken of; None where it is not known."""
-    found = (row.rates[metric] for row in panel.rows if metric in row.rates)
-    known = [r.tflops / r.compute_share for r in found if r.tflops and r.compute_share]
+    rates = (row.rates[metric] for row in panel.rows if metric in row.rates)
+    known = [r.tflops / r.compute_share for r in rates if r.tflops and r.compute_share]
     return max(known, default=None)
 
 

@@ -1,43 +1,49 @@
-"""The page's script: draws the charts in the reader's colours and sorts tables on their headers."""
-
-import json
-
-from assay.reports import style
-
-_SCRIPT = """
+// Draws the charts in the reader's colours, shows one panel of a figure at a time, and sorts tables
+// on their headers.
 "use strict";
-const THEMES = __THEMES__;
+const themes = JSON.parse(document.getElementById("themes").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const charts = Array.from(document.querySelectorAll(".chart"));
 
 function painted(layout, theme) {
   layout.font.color = theme.ink;
+  layout.font.family = getComputedStyle(document.body).fontFamily;
   for (const axis of [layout.xaxis, layout.yaxis]) {
     axis.gridcolor = theme.line;
     axis.linecolor = theme.line;
   }
   for (const shape of layout.shapes || []) shape.line.color = theme.limit;
-  for (const label of layout.annotations || []) label.font.color = theme.limit;
+  for (const label of layout.annotations || []) label.font = {color: theme.limit};
   layout.hoverlabel = {align: "left", bgcolor: theme.raised, bordercolor: theme.line,
                        font: {color: theme.ink}};
   return layout;
 }
 
-let shown = "light";
+let shown = "light";  // the name of the theme
 
 function paint(name) {
   shown = name;
   // A chart in a hidden panel has no width to be drawn in; it is drawn when it is chosen.
   for (const chart of charts.filter((each) => each.offsetParent !== null)) {
     const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
-    Plotly.react(chart, figure.data, painted(figure.layout, THEMES[name]),
-                 {responsive: true, displaylogo: false, displayModeBar: false});
+    // A chart that is resized takes the height of its element, not that of its layout.
+    chart.style.height = `${figure.layout.height}px`;
+    Plotly.react(chart, figure.data, painted(figure.layout, themes[name]),
+                 {displaylogo: false, displayModeBar: false});
   }
 }
+
+// Plotly's own `responsive` misses changes of width that are no event of the window.
+const resized = new ResizeObserver((entries) => {
+  for (const {target} of entries) {
+    if (target.offsetParent !== null && target.data) Plotly.Plots.resize(target);
+  }
+});
 
 const preferred = () => (dark.matches ? "dark" : "light");
 if (charts.length && window.Plotly) {
   paint(preferred());
+  for (const chart of charts) resized.observe(chart);
   dark.addEventListener("change", () => paint(preferred()));
   window.addEventListener("beforeprint", () => paint("light"));
   window.addEventListener("afterprint", () => paint(preferred()));
@@ -94,10 +100,3 @@ for (const button of document.querySelectorAll("th button")) {
 window.addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("details")) part.open = true;
 });
-"""
-
-
-def script() -> str:
-    """The script, with the two sets of colours it paints charts in."""
-    themes = json.dumps({"light": style.LIGHT, "dark": style.DARK})
-    return _SCRIPT.replace("__THEMES__", themes)

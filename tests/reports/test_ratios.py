@@ -2,16 +2,15 @@
 
 from build_run import append, begin, latency
 
-from assay.laws.pairs import interval_of_median
 from assay.reports.contents import read_contents
-from assay.reports.paired import paired
+from assay.reports.ratios import ratio_table
 
 
 def test_paired_ratio_is_the_median_of_rounds_not_the_ratio_of_medians(tmp_path):
     run = begin(tmp_path)
     peer, ours = [1.0, 10.0, 100.0] * 3, [0.5, 30.0, 50.0] * 3
     append(run, "bench", "k128", latency("eager", peer), latency("sdpa", ours))
-    [row] = paired("bench", read_contents(run).records).entries
+    [row] = ratio_table("bench", read_contents(run).records).entries
     assert [cell.text for cell in row[2:4]] == ["sdpa", "eager"]
     assert row[4].value == 0.5
     assert row[5].text == "0.5000–3" and row[6].value == 9
@@ -20,7 +19,7 @@ def test_paired_ratio_is_the_median_of_rounds_not_the_ratio_of_medians(tmp_path)
 def test_who_sat_rounds_out_is_compared_over_those_that_both_have(tmp_path):
     run = begin(tmp_path)
     append(run, "bench", "k128", latency("eager", [1.0, 2.0, 3.0]), latency("sdpa", [1.0, 4.0]))
-    [row] = paired("bench", read_contents(run).records).entries
+    [row] = ratio_table("bench", read_contents(run).records).entries
     assert row[4].text == "1.500" and row[6].text == "2"
 
 
@@ -28,15 +27,8 @@ def test_samples_of_different_cells_are_not_paired(tmp_path):
     run = begin(tmp_path)
     append(run, "bench", "one", latency("eager", [1.0, 2.0]))
     append(run, "bench", "two", latency("sdpa", [1.0, 2.0]))
-    [row] = paired("bench", read_contents(run).records).entries
+    [row] = ratio_table("bench", read_contents(run).records).entries
     assert row[4].value is None and "eager was not timed in this cell" in row[4].hint
-
-
-def test_interval_is_repeatable_and_holds_the_median():
-    values = tuple(1.0 + 0.01 * (i % 7) for i in range(30))
-    low, high = interval_of_median(values)
-    assert (low, high) == interval_of_median(values)
-    assert 1.0 < low <= 1.03 <= high < 1.06
 
 
 def test_samples_of_different_rounds_are_not_paired(tmp_path):
@@ -44,5 +36,5 @@ def test_samples_of_different_rounds_are_not_paired(tmp_path):
     run = begin(tmp_path)
     both = [latency(name, [1.0, 2.0, 3.0], alone=True) for name in ("eager", "sdpa")]
     append(run, "bench", "k128", *both)
-    (row,) = paired("bench", read_contents(run).records).entries
+    (row,) = ratio_table("bench", read_contents(run).records).entries
     assert row[4].text == "—" and "ran alone" in row[4].hint

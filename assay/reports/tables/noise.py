@@ -1,0 +1,42 @@
+"""Noise of the machine: false alarms, and slowdowns that comparisons detect."""
+
+from collections.abc import Sequence
+
+from assay.laws.noise import MARGIN, noise_of
+from assay.records.schema import Record
+from assay.reports.numerals import DASH
+from assay.reports.table import Entry, Table, number_entry, percent_entry, tabulate
+
+STAGES = ("noise",)
+_NOTE = (
+    "A difference is real when the 99 % bootstrap interval of the median per-round ratio lies "
+    f"beyond {MARGIN:.0%} on either side of 1. False alarms are comparisons of an implementation "
+    "with itself that were called real; found are those with a planted slowdown. Bounds are "
+    "one-sided, 95 %. The smallest effect is what 95 % of these comparisons would have found."
+)
+_ONE_PROCESS = Entry(text=DASH, hint="one process; see NOISE_PROCESSES")
+_COLUMNS = {
+    "workload": lambda noise: noise.workload,
+    "subject": lambda noise: noise.subject,
+    "latency (ms)": lambda noise: number_entry(noise.latency_ms),
+    "comparisons x rounds": lambda noise: f"{noise.comparisons:,} x {noise.rounds}",
+    "false alarms": lambda noise: Entry(
+        text=f"{noise.alarms:,} ({noise.alarm_rate:.2%})", value=noise.alarm_rate
+    ),
+    "rate below": lambda noise: percent_entry(noise.alarm_bound),
+    "planted": lambda noise: f"{noise.planted_share:.0%}",
+    "found": lambda noise: Entry(
+        text=f"{noise.detected:,} of {noise.planted:,}", value=noise.power
+    ),
+    "rate above": lambda noise: percent_entry(noise.power_bound),
+    "smallest effect": lambda noise: percent_entry(noise.smallest_effect),
+    "between processes": lambda noise: (
+        _ONE_PROCESS if noise.between_processes is None else percent_entry(noise.between_processes)
+    ),
+}
+
+
+def tables(stage: str, records: Sequence[Record]) -> list[Table]:
+    """One table with a row for each subject and workload that was compared with itself."""
+    noises = noise_of(records)
+    return [tabulate("Noise", noises, _COLUMNS, note=_NOTE)] if noises else []

@@ -1,0 +1,50 @@
+"""Verdicts of the suite: a word for each probe and implementation, and the reasons below."""
+
+from collections.abc import Sequence
+
+from assay.records.schema import CELL_SECONDS, Record
+from assay.records.verdicts import cases_run
+from assay.reports.numerals import DASH, number
+from assay.reports.table import Entry, Table
+
+STAGES = ("suite",)
+_WORDS = {"ok": "ok", "failed": "FAILS", "oom": "OOM", "timeout": "HANGS"}
+_NOTE = (
+    "A verdict is followed by the number of cases and the worst error as a share of its budget; "
+    "for a probe that fails, by the error of its smallest failing case."
+)
+
+
+def tables(stage: str, records: Sequence[Record]) -> list[Table]:
+    """One table with a row for each probe and a column for each implementation."""
+    verdicts = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
+    if not verdicts:
+        return []
+    subjects = list(dict.fromkeys(record.subject for record in verdicts))
+    probes = list(dict.fromkeys(record.metric for record in verdicts))
+    by_probe = {(record.metric, record.subject): record for record in verdicts}
+    return [
+        Table(
+            title="Verdicts",
+            columns=("probe", *subjects),
+            rows=tuple(
+                (probe, *(_entry(by_probe.get((probe, subject))) for subject in subjects))
+                for probe in probes
+            ),
+            note=_NOTE,
+        )
+    ]
+
+
+def _entry(record: Record | None) -> Entry:
+    if record is None:
+        return Entry(text=DASH, hint="this probe does not apply to it here")
+    if counts := cases_run(record):
+        hint = record.reason or ""
+        return Entry(text="incomplete", detail=f"{counts} cases", hint=hint, tone=record.status)
+    if record.status not in _WORDS:
+        return Entry(text=DASH, hint=record.reason or "", tone=record.status)
+    tone = "" if record.status == "ok" else record.status
+    worst = "" if record.value is None else f", {number(record.value)}"
+    detail = f"{len(record.samples)} cases{worst}" if record.samples else ""
+    return Entry(text=_WORDS[record.status], detail=detail, hint=record.reason or "", tone=tone)
