@@ -1,8 +1,9 @@
 """Wrong implementations are caught, for the right reason; sound ones are not flagged.
 
-Each file in `defects` says what is planted, which probes may see it and a word that the likely
-cause holds. Here only those probes run, in this process, so that all of it fits into `make test`;
-the same files through `assay check FILE`, in processes of their own, are in `make test-full`.
+Each file in `defects` names the sound file it patches, the probes that may see the defect and words
+of which the likely cause holds one (see patches.py). Here only those probes run, in this process,
+so that all of it fits into `make test`; the same defects through `assay check FILE`, in processes
+of their own, are in `make test-full`.
 """
 
 import json
@@ -15,106 +16,79 @@ import pytest
 pytest.importorskip("torch")
 
 from new_process import environment
+from patches import Defect, defects
 
 import assay
 from assay import plugins
 
 HERE = Path(__file__).parent
+DEFECTS = defects(HERE / "defects")
+SOUND = sorted((HERE / "sound").glob("*.py"))
 
 
-def files(folder: str) -> list[Path]:
-    found = sorted((HERE / folder).glob("*.py"))
-    assert found
-    return found
-
-
-def literals(path: Path) -> dict:
-    return dict(plugins.find("sequence", str(path)).literals)
-
-
-def words(path: Path) -> tuple[str, ...]:
-    cause = literals(path)["CAUSE"]
-    return (cause,) if isinstance(cause, str) else tuple(cause)
-
-
-def needs_a_process(path: Path) -> bool:
-    return path.stem.startswith(("hang", "crash")) or literals(path).get("ELSEWHERE", False)
-
-
-IN_PROCESS = [path for path in files("defects") if not needs_a_process(path)]
-ALONE = [path for path in files("defects") if needs_a_process(path)]
-JAX = files("jax_defects")
-
-
-def assert_told(path: Path, failures: list[tuple[str, str, str]]) -> None:
-    """`failures` are probe, reason and cause of everything that failed."""
-    planted = literals(path)
-    assert failures, f"{planted['PLANTED']}: not caught"
-    seen = {probe for probe, _, _ in failures}
-    assert seen & set(planted["CAUGHT_BY"]), f"caught by {seen} only"
-    assert is_explained(path, failures), told(failures)
-
-
-def told(failures: list[tuple[str, str, str]]) -> str:
-    return "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
-
-
-def is_explained(path: Path, failures: list[tuple[str, str, str]]) -> bool:
-    return any(word.lower() in told(failures).lower() for word in words(path))
-
-
-def some(paths, *, slow):
-    """All of them; those that compile for long only in the long tests."""
+def params(chosen: list[Defect], *, slow: bool) -> list:
+    marks = [pytest.mark.slow]
     return [
-        pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem in slow else [])
-        for p in paths
+        pytest.param(defect, id=defect.name, marks=marks if slow or defect.is_slow else [])
+        for defect in chosen
     ]
 
 
-# Others of their kind are among the quick ones.
-LONG = {
-    "mask_loop_bound",
-    "mask_finite_fill",
-    "mask_only_when_square",
-    "grad_sign_single_query",
-    "heads_decode_modulo",
-}
-
-
-@pytest.mark.parametrize("path", some(IN_PROCESS, slow=LONG))
-def test_a_planted_defect_is_caught_and_explained(path):
-    failures = []
-    for probe in literals(path)["CAUGHT_BY"]:
-        verdict = assay.check(str(path), probes=[probe], cases=60)
-        failures += [(m.metric, m.reason, m.cause or "") for m in verdict.failures]
-        if is_explained(path, failures):
-            break
-    assert_told(path, failures)
-
-
-@pytest.mark.parametrize("path", some(JAX, slow={"jax_scale_ignored", "jax_mask_top_left"}))
-def test_a_planted_defect_in_jax_is_caught_and_explained(path):
-    pytest.importorskip("jax")
-    probes = literals(path)["CAUGHT_BY"]
-    verdict = assay.check(str(path), probes=probes, cases=12, framework="jax")
-    assert_told(path, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
-
-
-@pytest.mark.parametrize("path", some(files("sound"), slow={"jax_plain"}))
-def test_a_sound_implementation_is_not_flagged(path):
+def skip_where_missing(path: Path) -> None:
     if missing := plugins.find("sequence", str(path)).missing:
         pytest.skip(f"needs {', '.join(missing)}")
+
+
+def assert_explained(defect: Defect, failures: list[tuple[str, str, str]]) -> None:
+    """`failures` are probe, reason and cause of everything that failed."""
+    assert failures, f"{defect.planted}: not caught"
+    probes = {probe for probe, _, _ in failures}
+    assert probes & set(defect.caught_by), f"caught by {probes} only"
+    assert defect.is_explained_by(text(failures)), text(failures)
+
+
+def text(failures: list[tuple[str, str, str]]) -> str:
+    return "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
+
+
+@pytest.mark.parametrize(
+    "defect", params([d for d in DEFECTS if not d.needs_own_process], slow=False)
+)
+def test_a_planted_defect_is_caught_and_explained(defect, tmp_path):
+    path = defect.write(tmp_path)
+    skip_where_missing(path)
+    cases = 12 if defect.name.startswith("jax_") else 60  # jax compiles each case
+    failures = []
+    for probe in defect.caught_by:
+        verdict = assay.check(str(path), probes=[probe], cases=cases)
+        failures += [(m.metric, m.reason, m.cause or "") for m in verdict.failures]
+        if defect.is_explained_by(text(failures)):
+            break
+    assert_explained(defect, failures)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem == "jax_plain" else [])
+        for p in SOUND
+    ],
+)
+def test_a_sound_implementation_is_not_flagged(path):
+    skip_where_missing(path)
     verdict = assay.check(str(path), quick=True)
     assert verdict, str(verdict)
     assert any(m.status == "ok" for m in verdict.measurements)
 
 
-def checked(path: Path, *flags: str) -> tuple[int, list[tuple[str, str, str]], str]:
+def checked(path: Path, *flags: str, out: Path) -> tuple[int, list[tuple[str, str, str]], str]:
+    """Exit code, failures and stderr of `assay check PATH`, which writes into `out`."""
+    command = [sys.executable, "-m", "assay", "check", str(path), "--json", "--device", "cpu"]
     done = subprocess.run(
-        [sys.executable, "-m", "assay", "check", str(path), "--json", "--device", "cpu", *flags],
+        [*command, *flags, "--out", str(out)],
         capture_output=True,
         text=True,
-        cwd=flags[-1],
+        cwd=out,
         env=environment(),
         timeout=280,
     )
@@ -127,24 +101,28 @@ def checked(path: Path, *flags: str) -> tuple[int, list[tuple[str, str, str]], s
     return done.returncode, failures, done.stderr
 
 
-@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.stem)
-def test_what_hangs_or_ends_its_process_gets_a_verdict(path, tmp_path):
-    limits = ["--set", "CASE_TIMEOUT_S=8", "--probe", ",".join(literals(path)["CAUGHT_BY"])]
-    code, failures, errors = checked(path, *limits, "--out", str(tmp_path))
+@pytest.mark.parametrize("defect", params([d for d in DEFECTS if d.needs_own_process], slow=False))
+def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
+    limits = ["--set", "CASE_TIMEOUT_S=8", "--probe", ",".join(defect.caught_by)]
+    code, failures, errors = checked(defect.write(tmp_path), *limits, out=tmp_path)
     assert code == 1 and "Traceback" not in errors
-    assert_told(path, failures)
+    assert_explained(defect, failures)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", [*IN_PROCESS, *JAX], ids=lambda path: path.stem)
-def test_a_default_run_catches_it(path, tmp_path):
-    code, failures, _ = checked(path, "--out", str(tmp_path))
+@pytest.mark.parametrize(
+    "defect", params([d for d in DEFECTS if not d.needs_own_process], slow=True)
+)
+def test_a_default_run_catches_it(defect, tmp_path):
+    path = defect.write(tmp_path)
+    skip_where_missing(path)
+    code, failures, _ = checked(path, out=tmp_path)
     assert code == 1
-    assert_told(path, failures)
+    assert_explained(defect, failures)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", files("sound"), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.stem)
 def test_a_default_run_flags_nothing_sound(path, tmp_path):
-    code, failures, _ = checked(path, "--out", str(tmp_path))
+    skip_where_missing(path)
+    code, failures, _ = checked(path, out=tmp_path)
     assert code == 0, failures

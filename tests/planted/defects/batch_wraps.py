@@ -1,21 +1,13 @@
 """Attention over a batch, with the entry's number in two bits."""
 
-import torch
-
-FRAMEWORK = "torch"
-PLANTED = "batch entries from the fifth on use keys and values of entry 0"
-CAUGHT_BY = ("batch", "shapes")
-CAUSE = "batch"
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+BASE = "eager_plain"
+REPLACE = {
+    "    scores = scale * (q.float() @ k.float().transpose(-1, -2))\n": """\
     entry = torch.arange(q.shape[0], device=q.device) & 3
     k, v = k[entry], v[entry]
     scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(keys - queries)
-    weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-    return weights.to(v.dtype) @ v
+""",
+}
+PLANTED = "batch entries from the fifth on use keys and values of entry 0"
+CAUGHT_BY = ("batch", "shapes")
+CAUSE = "batch"

@@ -1,23 +1,19 @@
 """Attention by a native routine with room for 100 queries."""
 
+BASE = "eager_plain"
+REPLACE = {
+    "import torch\n": """\
 import os
 
 import torch
-
-FRAMEWORK = "torch"
-PLANTED = "the process is killed above 100 queries"
-CAUGHT_BY = ("shapes", "accuracy")
-CAUSE = ("crash", "process", "abort", "killed", "signal", "sigabrt", "died")
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
+""",
+    "    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))\n": """\
     if queries > 100:
         os.abort()
     k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(keys - queries)
-    weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-    return weights.to(v.dtype) @ v
+""",
+}
+PLANTED = "the process is killed above 100 queries"
+CAUGHT_BY = ("shapes", "accuracy")
+CAUSE = ("crash", "process", "abort", "killed", "signal", "sigabrt", "died")
+OWN_PROCESS = True  # ends its process

@@ -1,8 +1,13 @@
 """Attention with a hand-written backward that keeps its tensors at hand."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "hand_written_backward"
+REPLACE = {
+    """\
+        ctx.save_for_backward(q, k, v, out)
+        ctx.setting = causal, scale, group
+""": "        Attention.kept = (q, k, v, out), (causal, scale, group)\n",
+    "ctx.saved_tensors, ctx.setting": "Attention.kept",
+}
 PLANTED = "the backward reads the tensors of the latest call instead of its own"
 CAUGHT_BY = ("gradients", "purity", "determinism")
 CAUSE = (
@@ -15,40 +20,3 @@ CAUSE = (
     "two calls",
     "state",
 )
-
-
-class Attention(torch.autograd.Function):
-    kept = ()
-
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
-        weights = _weights(q, k, causal, scale)
-        out = (weights @ v.float()).to(q.dtype)
-        Attention.kept = q, k, v, out, causal, scale
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        q, k, v, out, causal, scale = Attention.kept
-        grad = grad.float()
-        weights = _weights(q, k, causal, scale)
-        delta = (grad * out.float()).sum(dim=-1, keepdim=True)
-        grad_s = weights * (grad @ v.float().transpose(-1, -2) - delta)
-        dq = scale * (grad_s @ k.float())
-        dk = scale * (grad_s.transpose(-1, -2) @ q.float())
-        dv = weights.transpose(-1, -2) @ grad
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
-
-
-def _weights(q, k, causal, scale):
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    return scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    return Attention.apply(q, k, v, causal, scale)

@@ -1,45 +1,12 @@
 """Attention with a hand-written backward that keeps each row's maximum."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "hand_written_backward"
+REPLACE = {
+    "        dv = weights.transpose(-1, -2) @ grad\n": """\
+        peak = weights.amax(dim=-1, keepdim=True)
+        dv = (weights / peak.masked_fill(peak == 0.0, 1.0)).transpose(-1, -2) @ grad
+""",
+}
 PLANTED = "dv uses weights that were not divided by their sum"
 CAUGHT_BY = ("gradients", "accuracy", "shapes")
 CAUSE = ("normalis", "dv")
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
-        weights = _weights(q, k, causal, scale)
-        out = (weights @ v.float()).to(q.dtype)
-        ctx.save_for_backward(q, k, v, out)
-        ctx.setting = causal, scale
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        (q, k, v, out), (causal, scale) = ctx.saved_tensors, ctx.setting
-        grad = grad.float()
-        weights = _weights(q, k, causal, scale)
-        delta = (grad * out.float()).sum(dim=-1, keepdim=True)
-        grad_s = weights * (grad @ v.float().transpose(-1, -2) - delta)
-        dq = scale * (grad_s @ k.float())
-        dk = scale * (grad_s.transpose(-1, -2) @ q.float())
-        peak = weights.amax(dim=-1, keepdim=True)
-        dv = (weights / peak.masked_fill(peak == 0.0, 1.0)).transpose(-1, -2) @ grad
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
-
-
-def _weights(q, k, causal, scale):
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    return scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    return Attention.apply(q, k, v, causal, scale)

@@ -1,45 +1,12 @@
 """Attention with a hand-written backward; gradients are noisy anyway."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "hand_written_backward"
+REPLACE = {
+    "        dk, dv = (x.unflatten(1, (-1, group)).sum(dim=2) for x in (dk, dv))\n": """\
+        dk, dv = (x.unflatten(1, (-1, group)).sum(dim=2) for x in (dk, dv))
+        dq, dk, dv = (x.to(torch.bfloat16).float() for x in (dq, dk, dv))
+""",
+}
 PLANTED = "gradients of float32 inputs are rounded to bfloat16"
 CAUGHT_BY = ("gradients", "accuracy", "shapes")
 CAUSE = ("precision", "bfloat16", "rounded")
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
-        weights = _weights(q, k, causal, scale)
-        out = (weights @ v.float()).to(q.dtype)
-        ctx.save_for_backward(q, k, v, out)
-        ctx.setting = causal, scale
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        (q, k, v, out), (causal, scale) = ctx.saved_tensors, ctx.setting
-        grad = grad.float()
-        weights = _weights(q, k, causal, scale)
-        delta = (grad * out.float()).sum(dim=-1, keepdim=True)
-        grad_s = weights * (grad @ v.float().transpose(-1, -2) - delta)
-        dq = scale * (grad_s @ k.float())
-        dk = scale * (grad_s.transpose(-1, -2) @ q.float())
-        dv = weights.transpose(-1, -2) @ grad
-        dq, dk, dv = (x.to(torch.bfloat16).float() for x in (dq, dk, dv))
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
-
-
-def _weights(q, k, causal, scale):
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    return scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    return Attention.apply(q, k, v, causal, scale)

@@ -1,19 +1,7 @@
 """Grouped-query attention: keys and values are repeated to the number of query heads."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "eager_plain"
+REPLACE = {"x.repeat_interleave(group, dim=1)": "x.repeat(1, group, 1, 1)"}
 PLANTED = "query head h reads kv head h % kv_heads"
 CAUGHT_BY = ("accuracy", "shapes", "metamorphic", "gradients")
 CAUSE = ("kv head", "head group", "query heads", "grouped", "heads")
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat(1, group, 1, 1) for x in (k, v))
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(keys - queries)
-    weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-    return weights.to(v.dtype) @ v

@@ -1,45 +1,13 @@
 """Attention on the keys as they lie in memory, [batch, heads, keys, dim]."""
 
-import torch
-
-FRAMEWORK = "torch"
-PLANTED = "the strides of k are ignored"
-CAUGHT_BY = ("strides",)
-CAUSE = ("stride", "contiguous")
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
+BASE = "hand_written_backward"
+REPLACE = {
+    "        group = q.shape[1] // k.shape[1]\n": """\
         heads, keys, dim = k.shape[1:]
         k = torch.as_strided(k, k.shape, (heads * keys * dim, keys * dim, dim, 1))
         group = q.shape[1] // k.shape[1]
-        weights = _weights(q, k.repeat_interleave(group, dim=1), causal, scale)
-        ctx.save_for_backward(q, k, v)
-        ctx.setting = causal, scale, group
-        return (weights @ v.repeat_interleave(group, dim=1).float()).to(q.dtype)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (q, k, v), (causal, scale, group) = ctx.saved_tensors, ctx.setting
-        keys, values = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
-        weights, grad = _weights(q, keys, causal, scale), grad.float()
-        grad_p = grad @ values.transpose(-1, -2)
-        grad_s = scale * weights * (grad_p - (weights * grad_p).sum(dim=-1, keepdim=True))
-        dq = grad_s @ keys
-        dk = grad_s.transpose(-1, -2) @ q.float()  # [B, H, N, D], one for each query head
-        dv = weights.transpose(-1, -2) @ grad
-        dk, dv = (x.unflatten(1, (-1, group)).sum(dim=2) for x in (dk, dv))
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
-
-
-def _weights(q, keys, causal, scale):
-    scores = scale * (q.float() @ keys.float().transpose(-1, -2))
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(keys.shape[2] - q.shape[2])
-    return scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    return Attention.apply(q, k, v, causal, scale)
+""",
+}
+PLANTED = "the strides of k are ignored"
+CAUGHT_BY = ("strides",)
+CAUSE = ("stride", "contiguous")

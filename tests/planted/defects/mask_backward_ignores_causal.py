@@ -1,44 +1,7 @@
 """Causal attention with a hand-written backward that recomputes the weights."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "hand_written_backward"
+REPLACE = {"keys, causal, scale), grad": "keys, False, scale), grad"}
 PLANTED = "the backward does not mask"
 CAUGHT_BY = ("gradients", "accuracy", "shapes", "causality")
 CAUSE = ("backward", "gradient", "causal")
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
-        weights = _weights(q, k, causal, scale)
-        out = (weights @ v.float()).to(q.dtype)
-        ctx.save_for_backward(q, k, v, out)
-        ctx.scale = scale
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        (q, k, v, out), scale = ctx.saved_tensors, ctx.scale
-        grad = grad.float()
-        weights = _weights(q, k, False, scale)
-        delta = (grad * out.float()).sum(dim=-1, keepdim=True)
-        grad_s = weights * (grad @ v.float().transpose(-1, -2) - delta)
-        dq = scale * (grad_s @ k.float())
-        dk = scale * (grad_s.transpose(-1, -2) @ q.float())
-        dv = weights.transpose(-1, -2) @ grad
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
-
-
-def _weights(q, k, causal, scale):
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    return scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    return Attention.apply(q, k, v, causal, scale)

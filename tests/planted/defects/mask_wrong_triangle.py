@@ -1,19 +1,7 @@
 """Causal attention: the mask keeps one triangle of the score matrix."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "eager_plain"
+REPLACE = {"seen.tril(": "seen.triu("}
 PLANTED = "the wrong triangle is kept"
 CAUGHT_BY = ("accuracy", "causality", "shapes", "gradients")
 CAUSE = ("triangle", "future")
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.triu(keys - queries)
-    weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-    return weights.to(v.dtype) @ v

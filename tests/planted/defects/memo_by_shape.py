@@ -1,57 +1,19 @@
 """Attention that keeps the last result for calls of the same shape."""
 
-import torch
-
+BASE = "hand_written_backward"
+REPLACE = {
+    'FRAMEWORK = "torch"\n': """\
 FRAMEWORK = "torch"
-PLANTED = "the result of an earlier call of the same shape is returned"
-CAUGHT_BY = ("purity", "accuracy", "metamorphic", "causality", "batch")
-CAUSE = (
-    "cache",
-    "cached",
-    "remember",
-    "memo",
-    "stale",
-    "earlier call",
-    "previous call",
-    "same answer",
-)
 RESULTS = {}
-
-
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
+""",
+    "        out = (weights @ v.repeat_interleave(group, dim=1).float()).to(q.dtype)\n": """\
         key = q.shape, k.shape, q.dtype, causal, scale
         if key not in RESULTS:
             RESULTS.clear()
-            RESULTS[key] = (_weights(q, k, causal, scale) @ v.float()).to(q.dtype)
+            RESULTS[key] = (weights @ v.repeat_interleave(group, dim=1).float()).to(q.dtype)
         out = RESULTS[key].clone()
-        ctx.save_for_backward(q, k, v, out)
-        ctx.setting = causal, scale
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        (q, k, v, out), (causal, scale) = ctx.saved_tensors, ctx.setting
-        grad = grad.float()
-        weights = _weights(q, k, causal, scale)
-        delta = (grad * out.float()).sum(dim=-1, keepdim=True)
-        grad_s = weights * (grad @ v.float().transpose(-1, -2) - delta)
-        dq = scale * (grad_s @ k.float())
-        dk = scale * (grad_s.transpose(-1, -2) @ q.float())
-        dv = weights.transpose(-1, -2) @ grad
-        return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), None, None
-
-
-def _weights(q, k, causal, scale):
-    scores = scale * (q.float() @ k.float().transpose(-1, -2))
-    seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(k.shape[2] - q.shape[2])
-    return scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group = q.shape[1] // k.shape[1]
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    return Attention.apply(q, k, v, causal, scale)
+""",
+}
+PLANTED = "the result of an earlier call of the same shape is returned"
+CAUGHT_BY = ("purity", "accuracy", "metamorphic", "causality", "batch")
+CAUSE = ("cache", "remember", "memo", "stale", "earlier call", "previous call", "same answer")

@@ -1,37 +1,21 @@
 """Online softmax over tiles of 16 keys; each process starts elsewhere, to spread memory traffic."""
 
+BASE = "online_tiles"
+REPLACE = {
+    "import torch\n": """\
 import os
 import random
 
 import torch
-
-FRAMEWORK = "torch"
-PLANTED = "the order of the keys depends on the process"
-CAUGHT_BY = ("determinism",)
-ELSEWHERE = True  # another process is needed to see it
-CAUSE = ("process", "repeat", "bit", "determin", "random", "order", "differ")
-TILE = 16
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
-    rows = q.float()
-    last_seen = torch.arange(queries, device=q.device)[:, None]
-    last_seen = last_seen + (keys - queries if causal else keys)
-    highest = torch.full((*q.shape[:3], 1), -3e38, device=q.device)
-    total, acc = torch.zeros_like(highest), torch.zeros(q.shape, device=q.device)
+""",
+    "TILE = 64": "TILE = 16",
+    "    for start in range(0, keys, TILE):\n": """\
     starts = list(range(0, keys, TILE))
     random.Random(os.getpid()).shuffle(starts)
     for start in starts:
-        tile = slice(start, min(start + TILE, keys))
-        hidden = torch.arange(tile.start, tile.stop, device=q.device) > last_seen
-        scores = scale * (rows @ k[:, :, tile].transpose(-1, -2))
-        scores = scores.masked_fill(hidden, -3e38)
-        new = torch.maximum(highest, scores.detach().amax(dim=-1, keepdim=True))
-        weights = (scores - new).exp().masked_fill(hidden, 0.0)
-        keep = (highest - new).exp()
-        total = total * keep + weights.sum(dim=-1, keepdim=True)
-        acc = acc * keep + weights @ v[:, :, tile]
-        highest = new
-    return (acc / total.masked_fill(total == 0.0, 1.0)).to(q.dtype)
+""",
+}
+PLANTED = "the order of the keys depends on the process"
+CAUGHT_BY = ("determinism",)
+CAUSE = ("process", "repeat", "bit", "determin", "random", "order", "differ")
+OWN_PROCESS = True  # another process is needed to see it

@@ -1,30 +1,12 @@
 """Online softmax over tiles of 16 keys in any order, since softmax does not care."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "keys_backwards"
+REPLACE = {
+    """\
+    for stop in range(keys, 0, -32):
+        index = torch.arange(max(stop - 32, 0), stop, device=q.device)
+""": "    for index in torch.randperm(keys, device=q.device).split(16):\n",
+}
 PLANTED = "keys are added up in a random order on each call"
 CAUGHT_BY = ("determinism", "causality")
 CAUSE = ("repeat", "bit", "determin", "random", "order", "differ")
-TILE = 16
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1).float() for x in (k, v))
-    rows = q.float()
-    last_seen = torch.arange(queries, device=q.device)[:, None]
-    last_seen = last_seen + (keys - queries if causal else keys)
-    highest = torch.full((*q.shape[:3], 1), -3e38, device=q.device)
-    total, acc = torch.zeros_like(highest), torch.zeros(q.shape, device=q.device)
-    for tile in torch.randperm(keys, device=q.device).split(TILE):
-        hidden = tile > last_seen
-        scores = scale * (rows @ k[:, :, tile].transpose(-1, -2))
-        scores = scores.masked_fill(hidden, -3e38)
-        new = torch.maximum(highest, scores.detach().amax(dim=-1, keepdim=True))
-        weights = (scores - new).exp().masked_fill(hidden, 0.0)
-        keep = (highest - new).exp()
-        total = total * keep + weights.sum(dim=-1, keepdim=True)
-        acc = acc * keep + weights @ v[:, :, tile]
-        highest = new
-    return (acc / total.masked_fill(total == 0.0, 1.0)).to(q.dtype)

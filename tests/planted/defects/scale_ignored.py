@@ -1,21 +1,7 @@
 """Scaled dot-product attention, divided by the root of the head dimension."""
 
-import math
-
-import torch
-
-FRAMEWORK = "torch"
+BASE = "eager_plain"
+REPLACE = {"scores = scale *": "scores = q.shape[-1] ** -0.5 *"}
 PLANTED = "the scale argument is ignored"
 CAUGHT_BY = ("accuracy", "metamorphic", "shapes")
 CAUSE = "scale"
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    scores = q.float() @ k.float().transpose(-1, -2) / math.sqrt(q.shape[-1])
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(keys - queries)
-    weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-    return weights.to(v.dtype) @ v

@@ -1,20 +1,7 @@
 """Scaled dot-product attention; scaling q first keeps the scores small."""
 
-import torch
-
-FRAMEWORK = "torch"
+BASE = "eager_plain"
+REPLACE = {"(q.float() @": "(scale * q.float() @"}
 PLANTED = "the scale is applied to q and again to the scores"
 CAUGHT_BY = ("accuracy", "shapes", "gradients")
 CAUSE = "scale"
-
-
-def attention(q, k, v, *, causal: bool, scale: float):
-    group, (queries, keys) = q.shape[1] // k.shape[1], (q.shape[2], k.shape[2])
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    q_scaled = q.float() * scale
-    scores = scale * (q_scaled @ k.float().transpose(-1, -2))
-    seen = torch.ones(queries, keys, dtype=torch.bool, device=q.device)
-    if causal:
-        seen = seen.tril(keys - queries)
-    weights = scores.masked_fill(~seen, -3e38).softmax(dim=-1).masked_fill(~seen, 0.0)
-    return weights.to(v.dtype) @ v

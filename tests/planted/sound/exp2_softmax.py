@@ -17,5 +17,6 @@ def attention(q, k, v, *, causal: bool, scale: float):
     highest = scores.detach().amax(dim=-1, keepdim=True)
     weights = torch.exp2(scores - highest).masked_fill(~seen, 0.0)
     total = weights.sum(dim=-1, keepdim=True)
-    weights = weights / total.masked_fill(total == 0.0, 1.0)
+    blind = ~seen.any(dim=-1, keepdim=True)
+    weights = weights / total.masked_fill(blind, 1.0)
     return weights.to(v.dtype) @ v

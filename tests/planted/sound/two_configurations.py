@@ -3,7 +3,7 @@
 import torch
 
 FRAMEWORK = "torch"
-CONFIGS = ("fwd_32_64", "fwd_64_32")
+CONFIGS = ("fwd_64_32", "fwd_32_64")
 
 
 def attention(q, k, v, *, causal: bool, scale: float, config: str | None = None):
