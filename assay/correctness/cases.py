@@ -1,7 +1,7 @@
-"""The cases that correctness probes are run on: one seeded generator for all of them.
+"""Seeded generator of the cases that correctness probes run on.
 
 Sizes are small, because errors of attention show in small cases, and awkward, because that is where
-they show. What a probe needs beyond random cases it builds from `Plan.spec`.
+they show. A probe that needs particular cases builds them with `CaseGenerator.spec`.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ from typing import Any
 
 from assay.workloads.spec import DTYPES, WorkloadSpec
 
-# What is drawn and how long it may take for one implementation; Kconfig's defaults are the same.
-# The time is a limit, not a measure: a check that reaches it says nothing. On two ARM cores, where
-# half precision is slow, all cases of sdpa take four minutes, the quick ones twenty seconds.
+# Defaults for one implementation, the same as Kconfig's. The time is a limit, not a measure: a
+# check that reaches it is incomplete. On two ARM cores, where half precision is slow, all cases of
+# sdpa take four minutes, the quick ones twenty seconds.
 CASES, BUDGET_S = 120, 480
 QUICK_CASES = 24
 
@@ -26,8 +26,8 @@ SCALES = (100, 100, 37, 250)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What cases are to be made of."""
+class CaseGenerator:
+    """Settings of a check, and the cases that follow from them."""
 
     seed: int
     count: int  # random cases, over all probes that use them
@@ -37,75 +37,69 @@ class Plan:
     accepts: frozenset[str] = frozenset()
     configs: tuple[str, ...] = ()
 
-    def spec(self, **given: Any) -> WorkloadSpec:
-        """A small causal float32 case, with what is given instead."""
-        usual: dict[str, Any] = {
+    def spec(self, *, length: int | None = None, **changes: Any) -> WorkloadSpec:
+        """Return a small causal case in the first dtype with `changes`; `length` sets both."""
+        fields: dict[str, Any] = {
             "batch": 1, "heads": 2, "kv_heads": 2, "query_length": 33, "key_length": 33,
             "head_dim": 32, "dtype": self.dtypes[0], "causal": True, "seed": self.seed,
         }  # fmt: skip
-        length = given.pop("length", None)
         if length is not None:
-            usual |= {"query_length": length, "key_length": length}
-        if "heads" in given:
-            usual["kv_heads"] = given["heads"]
-        return WorkloadSpec(**{**usual, **given})
+            fields |= {"query_length": length, "key_length": length}
+        if "heads" in changes:
+            fields["kv_heads"] = changes["heads"]
+        return WorkloadSpec(**{**fields, **changes})
 
     def half(self) -> str:
-        """The first half-precision dtype of the plan, or the only dtype there is."""
+        """Return the first half-precision dtype, or the only dtype there is."""
         return next((dtype for dtype in self.dtypes if dtype != "float32"), self.dtypes[0])
 
-    def random(self, count: int, purpose: str, **fixed: Any) -> list[WorkloadSpec]:
-        """`count` random cases, the same for the same seed and purpose."""
+    def random(self, count: int, purpose: str) -> list[WorkloadSpec]:
+        """Return `count` random cases, the same for the same seed and purpose."""
         draw = Random(f"{self.seed}/{purpose}")
-        return [self._random(draw, index, fixed) for index in range(count)]
+        return [self._random(draw, index) for index in range(count)]
 
-    def _random(self, draw: Random, index: int, fixed: dict[str, Any]) -> WorkloadSpec:
+    def _random(self, draw: Random, index: int) -> WorkloadSpec:
         heads, kv_heads = draw.choice(HEADS)
-        dtype = self.dtypes[index % len(self.dtypes)]
         queries, keys = self._lengths(draw)
         batch = draw.choice((1, 1, 2, 3, 5))
-        if batch * heads * queries * keys > self._most_scores():
+        if batch * heads * queries * keys > (600_000 if self.gpu else 300_000):
             batch, (heads, kv_heads) = 1, (2, 1)
-        given = {
-            "batch": batch,
-            "heads": heads,
-            "kv_heads": kv_heads,
-            "query_length": queries,
-            "key_length": keys,
-            "head_dim": draw.choice(HEAD_DIMS),
-            "dtype": dtype,
-            "causal": draw.random() < 0.6,
-            "seed": self.seed + index + 1,
-            "scale_percent": draw.choice(SCALES),
-        }
-        return WorkloadSpec(**{**given, **fixed})
+        return WorkloadSpec(
+            batch=batch,
+            heads=heads,
+            kv_heads=kv_heads,
+            query_length=queries,
+            key_length=keys,
+            head_dim=draw.choice(HEAD_DIMS),
+            dtype=self.dtypes[index % len(self.dtypes)],
+            causal=draw.random() < 0.6,
+            seed=self.seed + index + 1,
+            scale_percent=draw.choice(SCALES),
+        )
 
     def _lengths(self, draw: Random) -> tuple[int, int]:
-        """Equal, fewer queries, or fewer keys; now and then long or of any size."""
+        """Return lengths of queries and keys: as often equal as not, now and then long or odd."""
 
-        def one() -> int:
+        def length() -> int:
             kind = draw.random()
             if kind < 0.05 and not self.quick:
                 return draw.choice(LONG)
             return draw.randint(1, 300) if kind < 0.3 else draw.choice(LENGTHS)
 
-        keys = one()
-        return (keys if draw.random() < 0.5 else one()), keys
-
-    def _most_scores(self) -> int:
-        return 600_000 if self.gpu else 300_000
+        keys = length()
+        return (keys if draw.random() < 0.5 else length()), keys
 
 
-def in_order(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
-    """Each once: every fourth from the smallest to the largest, then those between.
+def interleaved_by_cost(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
+    """Return each case once: every fourth from cheap to costly, then those between.
 
-    So a time that is over too soon leaves out cases of every size, not all the large ones.
+    A check that runs out of time then leaves out cases of every size, not all the large ones.
     """
-    ordered = sorted(dict.fromkeys(specs), key=size)
+    ordered = sorted(dict.fromkeys(specs), key=cost)
     return [spec for start in (0, 2, 1, 3) for spec in ordered[start::4]]
 
 
-def size(spec: WorkloadSpec) -> int:
-    """What a case costs, roughly."""
+def cost(spec: WorkloadSpec) -> int:
+    """Return the rough cost of a case, in multiplications."""
     scores = spec.batch * spec.heads * spec.query_length * spec.key_length
     return scores * (spec.head_dim + 64)

@@ -1,4 +1,4 @@
-"""Holds what an implementation returned against the float64 reference and its budget."""
+"""Comparison of results with the float64 reference, each within its error budget."""
 
 import hashlib
 from typing import Any
@@ -6,52 +6,56 @@ from typing import Any
 import numpy as np
 
 from assay.records.schema import Measurement
-from assay.subjects.contract import SOURCE, Comparison, Expected, Subject
+from assay.subjects.contract import SOURCE, Expected, Subject, TensorComparison
 
 _LARGEST = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
 
 
-class WrongForm(Exception):
-    """What came back is not an array of the kind that was asked for."""
+class MalformedResult(Exception):
+    """A result that is no array of the framework, or has the wrong shape or dtype."""
 
 
 def output(call: Subject) -> Any:
-    """What the call returns, where it is of the right form; raises WrongForm."""
+    """Return the output of a call; raises MalformedResult."""
     out = call()
     if problem := call.form_problem("out", out):
-        raise WrongForm(problem)
+        raise MalformedResult(problem)
     return out
 
 
 def values(call: Subject) -> np.ndarray:
-    """The output as float64, [batch, heads, queries, head_dim]; raises WrongForm."""
+    """Return the output as float64, [batch, heads, queries, head_dim]; raises MalformedResult."""
     return call.numpy(output(call))
 
 
 def bits(call: Subject) -> bytes:
-    """The output's very bytes; raises WrongForm."""
+    """Return the bytes of the output; raises MalformedResult."""
     return call.framework.bits(output(call))
 
 
 def digest(call: Subject) -> str:
-    """What identifies the bits of the output; raises WrongForm."""
+    """Return a hash of the output's bytes; raises MalformedResult."""
     return hashlib.blake2b(bits(call), digest_size=16).hexdigest()
 
 
-def compare(tensor: str, array: Any, call: Subject, wanted: Expected | None = None) -> Comparison:
-    """A tensor that `call` gave, against what its workload asks for."""
+def compare(
+    tensor: str, array: Any, call: Subject, wanted: Expected | None = None
+) -> TensorComparison:
+    """Compare a tensor that `call` returned with what is expected of its inputs."""
     wanted = wanted or call.expected()
     problem = call.form_problem(tensor, array)
     if not problem and wanted.index is not None and not call.framework.all_finite(array):
         problem = f"some values of {tensor} are not finite"
     if problem:
-        return _incomparable(tensor, problem, wanted.source)
-    values = call.numpy(array, None if wanted.index is None else wanted.index[tensor])
-    return compare_values(tensor, values, wanted, call.workload.spec.dtype)
+        return TensorComparison(tensor=tensor, problem=problem, source=wanted.source)
+    actual = call.numpy(array, None if wanted.index is None else wanted.index[tensor])
+    return compare_values(tensor, actual, wanted, call.workload.spec.dtype)
 
 
-def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str) -> Comparison:
-    """NumPy values of a tensor against what was expected."""
+def compare_values(
+    tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
+) -> TensorComparison:
+    """Compare a tensor, as float64, with its expected values."""
     right, allowed = getattr(wanted.result, tensor), wanted.allowed[tensor]
     if tensor == "lse":
         actual, right = actual[..., None], right[..., None]
@@ -64,11 +68,10 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
         where = wanted.place(tensor, tuple(int(i) for i in np.argwhere(~np.isfinite(error))[0]))
         count = int((~np.isfinite(error)).sum())
         text = f"{count} of {error.size} values of {tensor} are not finite, the first at {where}"
-        return _incomparable(tensor, text, wanted.source)
+        return TensorComparison(tensor=tensor, problem=text, actual=actual, source=wanted.source)
     shares = error / allowed.largest
     worst = tuple(int(i) for i in np.unravel_index(int(shares.argmax()), shares.shape))
     mean = float(error.mean()) / allowed.mean
-    share = max(float(shares[worst]), mean)
     problem = None
     if shares[worst] > 1:
         problem = (
@@ -80,98 +83,105 @@ def compare_values(tensor: str, actual: np.ndarray, wanted: Expected, dtype: str
             f"{tensor} is off by {error.mean():.3g} on average, "
             f"{mean:.3g} times what rounding explains"
         )
-    return Comparison(
+    return TensorComparison(
         tensor=tensor,
-        share=share,
+        share=max(float(shares[worst]), mean),
         error=float(error.max()),
         problem=problem,
+        actual=actual,
         source=wanted.source,
     )
 
 
-def _incomparable(tensor: str, problem: str, source: str = SOURCE) -> Comparison:
-    return Comparison(tensor=tensor, share=None, error=None, problem=problem, source=source)
-
-
-def forward(call: Subject, **options: Any) -> list[Comparison]:
-    """The output, and the LSE of those that give it, against the reference."""
+def compare_forward(call: Subject, **options: Any) -> list[TensorComparison]:
+    """Compare the output, and the LSE of implementations that return it."""
     if "lse" not in call.accepts:
         return [compare("out", call.apply(*call.inputs, **options), call)]
     returned = call.apply(*call.inputs, lse=True, **options)
     if not (isinstance(returned, tuple) and len(returned) == 2):
-        text = f"with lse=True it returned a {type(returned).__name__}, wanted (out, lse)"
-        return [_incomparable("lse", text)]
-    return [
-        compare(name, array, call) for name, array in zip(("out", "lse"), returned, strict=True)
-    ]
+        problem = f"with lse=True it returned a {type(returned).__name__}, wanted (out, lse)"
+        return [TensorComparison(tensor="lse", problem=problem)]
+    out, lse = returned
+    return [compare("out", out, call), compare("lse", lse, call)]
 
 
-def backward(call: Subject, **options: Any) -> list[Comparison]:
-    """Output and gradients against the reference."""
+def compare_backward(call: Subject, **options: Any) -> list[TensorComparison]:
+    """Compare the output of a call that records a graph, and the gradients."""
     out, gradients = call.gradients(**options)
     wanted = call.expected()
     results = zip(("out", *call.gradient_names), (out, *gradients), strict=True)
-    compared = [compare(name, array, call, wanted) for name, array in results if wanted.has(name)]
-    return compared + call.consistency(out, gradients)
+    comparisons = [
+        compare(name, array, call, wanted) for name, array in results if wanted.has(name)
+    ]
+    return comparisons + call.consistency(out, gradients)
 
 
-def everything(call: Subject, **options: Any) -> list[Comparison]:
-    """The output, the LSE, and the gradients of those that have a backward."""
-    found = forward(call, **options)
-    if call.has_backward and all(comparison.holds for comparison in found):
-        found += backward(call, **options)[1:]
-    return found
+def compare_all(call: Subject, **options: Any) -> list[TensorComparison]:
+    """Compare the output, the LSE, and where these hold the gradients, as far as there are any."""
+    comparisons = compare_forward(call, **options)
+    if call.has_backward and all(comparison.holds for comparison in comparisons):
+        comparisons += compare_backward(call, **options)[1:]
+    return comparisons
 
 
-def measurements(comparisons: list[Comparison]) -> list[Measurement]:
-    """For each tensor its largest error, and the share of its budget."""
-    found = []
-    for one in comparisons:
-        if one.error is not None:
-            found.append(
+def measurements(comparisons: list[TensorComparison]) -> list[Measurement]:
+    """Return the largest error of each tensor, and the share of its budget."""
+    measured = []
+    for comparison in comparisons:
+        if comparison.error is not None:
+            measured.append(
                 Measurement(
-                    metric=f"max_error_{one.tensor}",
-                    value=one.error,
+                    metric=f"max_error_{comparison.tensor}",
+                    value=comparison.error,
                     unit="abs",
-                    source=one.source,
+                    source=comparison.source,
                     level="kernel",
                 )
             )
-        found.append(verdict(f"error_over_budget_{one.tensor}", [one]))
-    return found
+        measured.append(worst(f"error_over_budget_{comparison.tensor}", [comparison]))
+    return measured
 
 
-def verdict(
-    metric: str, comparisons: list[Comparison], about: str = "", cause: str | None = None
+def worst(
+    metric: str, comparisons: list[TensorComparison], prefix: str = "", cause: str | None = None
 ) -> Measurement:
-    """The worst of some comparisons as one measurement; `cause` is that of a failure."""
-    broken = [comparison for comparison in comparisons if not comparison.holds]
-    shares = [c.share for c in (broken or comparisons) if c.share is not None]
-    problem = broken[0].problem if broken else None
+    """Return the worst of some comparisons; `prefix` and `cause` are those of a failure."""
+    failing = [comparison for comparison in comparisons if not comparison.holds]
+    shares = [c.share for c in (failing or comparisons) if c.share is not None]
+    reason = None if shares else "nothing to compare"
     return Measurement(
         metric=metric,
-        value=max(shares) if shares else None,
+        value=max(shares, default=None),
         unit="ratio",
-        status="failed" if broken else "ok",
-        reason=f"{about}{problem}" if problem else (None if shares else "nothing to compare"),
-        cause=cause if problem else None,
+        status="failed" if failing else "ok",
+        reason=f"{prefix}{failing[0].problem}" if failing else reason,
+        cause=cause if failing else None,
         source=comparisons[0].source if comparisons else SOURCE,
         level="kernel",
     )
 
 
+def unmoved(metric: str, moved: np.ndarray, text: str, cause: str) -> Measurement:
+    """Return the outcome for an output that must not change; `moved` is in budgets, NaN a failure
+    that `text` describes."""
+    share = float(np.nan_to_num(moved, nan=np.inf).max())
+    if share > 1:
+        return failed(metric, f"{text}, by {share:.3g} times what rounding explains", cause)
+    return passed(metric, share)
+
+
 def failed(metric: str, reason: str, cause: str | None = None) -> Measurement:
-    """A verdict that needs no number."""
+    """Return a failure without a number."""
     return Measurement(
         metric=metric, value=None, unit="ratio", status="failed", reason=reason, cause=cause
     )
 
 
 def unsupported(metric: str, reason: str) -> Measurement:
-    """What does not apply."""
+    """Return the outcome of a probe that does not apply."""
     return Measurement(metric=metric, value=None, unit="ratio", status="unsupported", reason=reason)
 
 
-def holds(metric: str, share: float = 0.0) -> Measurement:
-    """A verdict without complaint."""
+def passed(metric: str, share: float = 0.0) -> Measurement:
+    """Return the outcome of a probe that holds, with the share of the budget it takes."""
     return Measurement(metric=metric, value=share, unit="ratio", source=SOURCE, level="kernel")

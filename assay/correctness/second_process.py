@@ -1,9 +1,9 @@
-"""The same calls in another process: `python -m assay.correctness.second_process REQUEST`.
+"""The same cases in a second process: `python -m assay.correctness.second_process REQUEST`.
 
-It prints, as JSON, a digest of the output's bits for each workload, or why there is none. It runs
-beside the process that asked for it, on the cases in reverse order, so that nothing but the inputs
-is the same. Asked to judge, it says of one workload whether a process that has made no other call
-is right on it.
+It prints a line of JSON for each case: a digest of the output's bytes, or the error. It runs beside
+the process that started it, on the cases in reverse order, so that nothing but the inputs is the
+same. With `judge` it compares a case with the reference instead, in a process that has made no
+other call.
 """
 
 import json
@@ -26,9 +26,9 @@ _PATIENCE_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Elsewhere:
-    """What became of a case in the other process: a digest of its output, or whether it is right
-    where that was asked, or an error."""
+class SecondProcessResult:
+    """Outcome of a case in the second process: a digest of its output, or whether it is right
+    where that was asked for, or an error."""
 
     digest: str | None = None
     right: bool | None = None
@@ -37,40 +37,30 @@ class Elsewhere:
 
 def start(
     name: str, specs: Sequence[WorkloadSpec], *, device: str, folders: Sequence[Path]
-) -> Callable[[WorkloadSpec], Elsewhere | None]:
-    """Start the other process; the function that comes back waits for it and says what became of a
-    case, None where it was not run there in time."""
-    process = _started(name, specs, device=device, folders=folders, judge=False)
-    found: dict[str, Elsewhere] = {}
+) -> Callable[[WorkloadSpec], SecondProcessResult | None]:
+    """Start the second process, and return a function that waits for it and gives the result of a
+    case; None for a case that it did not finish in time."""
+    process = _spawn(name, specs, device=device, folders=folders, judge=False)
+    results: dict[str, SecondProcessResult] = {}
 
-    def of(spec: WorkloadSpec) -> Elsewhere | None:
+    def result_of(spec: WorkloadSpec) -> SecondProcessResult | None:
         if process.stdout and not process.stdout.closed:
-            try:
-                output, _ = process.communicate(timeout=_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, _ = process.communicate()
-            found.update(_answers(output))
-        return found.get(spec.name)
+            results.update(_results(process))
+        return results.get(spec.name)
 
-    return of
+    return result_of
 
 
-@lru_cache(maxsize=256)  # several ways of changing one case ask the same
-def right_when_fresh(path: Path, spec: WorkloadSpec, device: str) -> bool | None:
-    """Whether a process that makes no other call is right on a case; None where it did not say."""
-    process = _started(str(path), [spec], device=device, folders=(), judge=True)
-    try:
-        output, _ = process.communicate(timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
-        return None
-    there = _answers(output).get(spec.name, Elsewhere())
-    return False if there.error else there.right
+@lru_cache(maxsize=256)  # several checks of one case ask for the same
+def right_in_fresh_process(path: Path, spec: WorkloadSpec, device: str) -> bool | None:
+    """Return whether a process that makes no other call is right on a case; None where it did not
+    answer in time."""
+    process = _spawn(str(path), [spec], device=device, folders=(), judge=True)
+    result = _results(process).get(spec.name, SecondProcessResult())
+    return False if result.error else result.right
 
 
-def _started(
+def _spawn(
     name: str,
     specs: Sequence[WorkloadSpec],
     *,
@@ -92,33 +82,38 @@ def _started(
     )
 
 
-def _answers(output: bytes) -> dict[str, Elsewhere]:
+def _results(process: subprocess.Popen) -> dict[str, SecondProcessResult]:
+    """Wait for the process, and return the results it printed, by case."""
+    try:
+        output, _ = process.communicate(timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, _ = process.communicate()
     cases = [json.loads(line) for line in output.splitlines()]
-    return {case.pop("name"): Elsewhere(**case) for case in cases}
+    return {case.pop("name"): SecondProcessResult(**case) for case in cases}
 
 
 def main(request: str) -> None:
-    """Say what becomes of each case; whatever else is printed goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    """Print the result of each case; whatever the implementation prints goes to stderr."""
+    results = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    asked = json.loads(request)
-    here = host.inspect()
-    folders = [Path(folder) for folder in asked["folders"]]
-    for given in reversed(asked["specs"]):
-        spec = WorkloadSpec(**given)
+    settings = json.loads(request)
+    here, folders = host.inspect(), [Path(folder) for folder in settings["folders"]]
+    for fields in reversed(settings["specs"]):
+        spec = WorkloadSpec(**fields)
         try:
             call = bind(
-                asked["name"], make(spec), host=here, device=asked["device"], folders=folders
+                settings["name"], make(spec), host=here, device=settings["device"], folders=folders
             )
-            if asked["judge"]:
-                told = {"right": all(one.holds for one in judge.everything(call))}
+            if settings["judge"]:
+                result = {"right": all(c.holds for c in judge.compare_all(call))}
             else:
-                told = {"digest": judge.digest(call)}
+                result = {"digest": judge.digest(call)}
         except Unsupported:
-            continue  # the first process is refused it too, and tells
+            continue  # the first process is refused it too, and reports it
         except Exception as error:
-            told = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"name": spec.name, **told}), file=answers)
+            result = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"name": spec.name, **result}), file=results)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""From a failing case to the smallest that still fails: what a person can work through by hand."""
+"""Shrinking of a failing case to the smallest that still fails, which a person can work through."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from assay.workloads.spec import WorkloadSpec
 
-_SIZES = (1, 2, 3, 4, 8, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 256, 257, 512, 513)
-_SIMPLER = {
+_LENGTHS = (1, 2, 3, 4, 8, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 256, 257, 512, 513)
+_PLAIN = {
     "values": "normal",
     "layout": "plain",
     "scale_percent": 100,
@@ -23,7 +23,7 @@ _SIMPLER = {
 def shrink(
     spec: WorkloadSpec, still_fails: Callable[[WorkloadSpec], bool], *, until: float
 ) -> WorkloadSpec:
-    """The smallest failing case found before `until` (time.monotonic), one step after another."""
+    """Return the smallest failing case that single steps reach before `until` (time.monotonic)."""
     smallest, improved = spec, True
     while improved:
         improved = False
@@ -37,7 +37,7 @@ def shrink(
 
 
 def _smaller(spec: WorkloadSpec) -> Iterator[WorkloadSpec]:
-    """Cases that are smaller or plainer by one step, the boldest step first."""
+    """Yield cases that are smaller or plainer by one step, the boldest step first."""
     if spec.batch > 1:
         yield replace(spec, batch=1)
     if spec.heads > spec.kv_heads:
@@ -49,13 +49,13 @@ def _smaller(spec: WorkloadSpec) -> Iterator[WorkloadSpec]:
     yield from _shorter(spec)
     if spec.head_dim > 16:
         yield replace(spec, head_dim=16)
-    for name, plain in _SIMPLER.items():
+    for name, plain in _PLAIN.items():
         if getattr(spec, name) != plain:
             yield replace(spec, **{name: plain})
 
 
 def _shorter(spec: WorkloadSpec) -> Iterator[WorkloadSpec]:
-    """Fewer queries and keys together, then one of them; the fewest first, one less last."""
+    """Yield cases with fewer queries and keys, the fewest first; together where they are equal."""
     if spec.query_length == spec.key_length:
         for length in _below(spec.query_length):
             yield replace(spec, query_length=length, key_length=length)
@@ -66,5 +66,5 @@ def _shorter(spec: WorkloadSpec) -> Iterator[WorkloadSpec]:
 
 
 def _below(length: int) -> list[int]:
-    """Sizes to try, the smallest first."""
-    return [n for n in _SIZES if n < length] + ([length - 1] if length - 1 > _SIZES[-1] else [])
+    """Return the lengths to try, the smallest first, one less last."""
+    return [n for n in _LENGTHS if n < length] + ([length - 1] if length - 1 > _LENGTHS[-1] else [])

@@ -1,8 +1,8 @@
-"""Runs every correctness probe on its cases, and turns what fails into a verdict.
+"""The correctness suite: every probe on its cases, summed up in one measurement for each probe.
 
-A verdict is one measurement for each probe: how many budgets the worst case takes; and, where a
-case fails, the smallest that still does, what is wrong there and the likely cause in words. A probe
-that had no time for all its cases is incomplete, whatever the others said.
+Its value is the share of the error budget that the worst case takes. Where a case fails, it names
+the smallest case that still fails, what is wrong there and the likely cause in words. A probe that
+ran out of time before it ran all its cases is incomplete, whatever those it ran showed.
 """
 
 import sys
@@ -10,15 +10,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import ModuleType
 
 from assay.attention.contract import Implementation
 from assay.captures.inputs import make
 from assay.correctness import judge
-from assay.correctness.cases import Plan, in_order, size
-from assay.correctness.diagnosis.explain import likely_cause
-from assay.correctness.second_process import Elsewhere
+from assay.correctness.cases import CaseGenerator, cost, interleaved_by_cost
+from assay.correctness.diagnosis.cause import likely_cause
+from assay.correctness.second_process import SecondProcessResult
 from assay.correctness.shrink import shrink
 from assay.host import Host
 from assay.plugins import Plugin
@@ -31,38 +30,53 @@ from assay.workloads.workload import identity
 
 _SHRINKING_S = 6.0
 _STATE = (
-    "state is carried from call to call, such as a stale buffer or the answer of an earlier call: "
-    "on a freshly loaded copy the same case is right"
+    "state is carried from call to call, such as a stale buffer or the result of an earlier call: "
+    "a freshly loaded copy is right on the same case"
 )
-_ENOUGH = 12  # failing cases of a probe, from which to tell the cause
-_BROKEN = ("failed", "oom")
-_SHARED = 0.3  # of the time, for the first calls of a process among others
-_FEWEST = 3  # cases of a probe that are run even when its time is over,
-_GRACE = 0.5  # unless it is over by this share of the whole
+_ENOUGH_FAILURES = 12  # of a probe, to diagnose the cause from
+_FAILED = ("failed", "oom")
+_SHARED_TIME = 0.3  # of the budget, for probes that come first, which pay for loading and compiling
+_FEWEST_CASES = 3  # of a probe, that are run even when its time is over,
+_GRACE = 0.5  # unless it is over by this share of the whole budget
 _DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
-    """An implementation where its cases are run."""
+class TestedImplementation:
+    """An implementation, and the device on which its cases are run."""
 
     implementation: Implementation
     host: Host
     device: str
-    elsewhere: Callable[[WorkloadSpec], Elsewhere | None] | None = None
+    in_second_process: Callable[[WorkloadSpec], SecondProcessResult | None] | None = None
     fresh: Callable[[], Implementation] | None = None  # loads a copy that was never called
+
+    @property
+    def name(self) -> str:
+        return self.implementation.name
 
     def bind(self, spec: WorkloadSpec) -> SequenceSubject:
         call = bind_loaded(self.implementation, make(spec), host=self.host, device=self.device)
-        return replace(call, elsewhere=self.elsewhere)
+        return replace(call, in_second_process=self.in_second_process)
 
 
-def takes_part(probe: Plugin) -> bool:
-    """Whether a probe belongs to the suite: one of correctness that makes cases."""
+@dataclass(frozen=True, kw_only=True)
+class CaseResult:
+    """Outcome of one probe on one case."""
+
+    spec: WorkloadSpec
+    status: Status
+    share: float | None = None  # of the error budget
+    reason: str | None = None
+    cause: str | None = None
+
+
+def makes_cases(probe: Plugin) -> bool:
+    """Return whether a probe belongs to the suite: one of correctness that makes its own cases."""
     return probe.literals["STAGE"] == "check" and "cases" in probe.functions
 
 
-def plan_for(
+def case_generator(
     implementation: Implementation,
     *,
     seed: int,
@@ -70,9 +84,9 @@ def plan_for(
     quick: bool,
     device: str,
     dtypes: Sequence[str],
-) -> Plan:
-    """What cases an implementation is to be given."""
-    return Plan(
+) -> CaseGenerator:
+    """Return the generator of the cases that an implementation is tested on."""
+    return CaseGenerator(
         seed=seed,
         count=count,
         quick=quick,
@@ -83,126 +97,105 @@ def plan_for(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """What one probe said of one case."""
-
-    spec: WorkloadSpec
-    status: Status
-    share: float | None
-    reason: str | None
-    cause: str | None = None
-
-
 def run(
-    bench: Bench, probes: Mapping[str, ModuleType], plan: Plan, *, budget_s: float
+    tested: TestedImplementation,
+    probes: Mapping[str, ModuleType],
+    generator: CaseGenerator,
+    *,
+    budget_s: float,
 ) -> Iterator[Begin | Measurement]:
-    """A verdict for each probe, those with few cases first. `budget_s` is spread over them by the
-    number of their cases, but for a share that is there for whoever needs it first."""
-    cases = {name: in_order(probe.cases(plan)) for name, probe in probes.items()}
-    total, done, start = sum(map(len, cases.values())), 0, time.monotonic()
+    """Yield a measurement for each probe, those with few cases first.
+
+    `budget_s` is divided among the probes by the number of their cases, but for the shared part.
+    """
+    cases = {name: interleaved_by_cost(probe.cases(generator)) for name, probe in probes.items()}
+    total, planned, start = sum(map(len, cases.values())), 0, time.monotonic()
     passing: list[WorkloadSpec] = []
     for name in sorted(probes, key=lambda name: len(cases[name])):
-        probe = probes[name]
-        done += len(cases[name])
-        until = start + budget_s * (_SHARED + (1 - _SHARED) * done / max(1, total))
+        planned += len(cases[name])
+        until = start + budget_s * (_SHARED_TIME + (1 - _SHARED_TIME) * planned / max(1, total))
         if not cases[name]:
-            continue  # it does not apply here
-        trials: list[Trial] = []
+            continue  # the probe does not apply here
+        results: list[CaseResult] = []
         for spec in cases[name]:
             late_s = time.monotonic() - until
-            if trials and late_s > (0 if len(trials) >= _FEWEST else _GRACE * budget_s):
+            if results and late_s > (0 if len(results) >= _FEWEST_CASES else _GRACE * budget_s):
                 break
-            yield Begin(bench.implementation.name, probe=name, case=spec.name)
-            trials.append(_trial(bench, probe, spec))
-            if sum(trial.status in _BROKEN for trial in trials) >= _ENOUGH:
+            yield Begin(tested.name, probe=name, case=spec.name)
+            results.append(_run_case(tested, probes[name], spec))
+            if sum(result.status in _FAILED for result in results) >= _ENOUGH_FAILURES:
                 break
-        passing += [trial.spec for trial in trials if trial.status == "ok"]
-        yield _verdict(bench, name, probe, trials, len(cases[name]), passing)
+        passing += [result.spec for result in results if result.status == "ok"]
+        if any(result.status in _FAILED for result in results):
+            yield _failure(tested, name, probes[name], results, passing)
+        else:
+            yield _summary(tested, name, results, planned=len(cases[name]))
 
 
-def _trial(bench: Bench, probe: ModuleType, spec: WorkloadSpec) -> Trial:
-    """One probe on one case; whatever the implementation raises is its outcome."""
+def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:
+    """Run one probe on one case; an exception of the implementation is an outcome too."""
     try:
-        call = bench.bind(spec)
-        found = probe.measure(call, call.workload, bench.host)
+        call = tested.bind(spec)
+        measurements = probe.measure(call, call.workload, tested.host)
     except Unsupported as refusal:
-        return Trial(spec=spec, status="unsupported", share=None, reason=str(refusal))
-    except judge.WrongForm as wrong:
-        return Trial(spec=spec, status="failed", share=None, reason=str(wrong))
+        return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
+    except judge.MalformedResult as malformed:
+        return CaseResult(spec=spec, status="failed", reason=str(malformed))
     except Exception as error:
         if device_lost(error):
             raise  # nothing works in this process any more; a new one goes on with the others
         traceback.print_exception(error, file=sys.stderr)
+        first_line = str(error).strip().partition("\n")[0][:300]
+        reason = f"raises {type(error).__name__}: {first_line}"
         status: Status = "oom" if out_of_memory(error) else "failed"
-        reason = f"raises {type(error).__name__}: {_first_line(error)}"
-        return Trial(spec=spec, status=status, share=None, reason=reason)
-    return _summed(spec, found)
+        return CaseResult(spec=spec, status=status, reason=reason)
+    return _case_result(spec, measurements)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0][:300]
-
-
-def _summed(spec: WorkloadSpec, found: Sequence[Measurement]) -> Trial:
-    """A case fails with the first of its measurements that does."""
-    failed = next((m for m in found if m.status not in ("ok", "unsupported")), None)
+def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> CaseResult:
+    """Return the first failure among a case's measurements, or else the largest share."""
+    failed = next((m for m in measurements if m.status not in ("ok", "unsupported")), None)
     if failed:
-        share = failed.value if failed.unit == "ratio" else None
-        return Trial(
-            spec=spec, status=failed.status, share=share, reason=failed.reason, cause=failed.cause
+        return CaseResult(
+            spec=spec,
+            status=failed.status,
+            share=failed.value if failed.unit == "ratio" else None,
+            reason=failed.reason,
+            cause=failed.cause,
         )
-    shares = [m.value for m in found if m.unit == "ratio" and m.value is not None]
+    shares = [m.value for m in measurements if m.unit == "ratio" and m.value is not None]
     if not shares:
-        reason = found[0].reason if found else "the probe said nothing"
-        return Trial(spec=spec, status="unsupported", share=None, reason=reason)
-    return Trial(spec=spec, status="ok", share=max(shares), reason=None)
+        reason = measurements[0].reason if measurements else "the probe measured nothing"
+        return CaseResult(spec=spec, status="unsupported", reason=reason)
+    return CaseResult(spec=spec, status="ok", share=max(shares))
 
 
-def _verdict(
-    bench: Bench,
-    name: str,
-    probe: ModuleType,
-    trials: Sequence[Trial],
-    planned: int,
-    passing: Sequence[WorkloadSpec],
+def _summary(
+    tested: TestedImplementation, name: str, results: Sequence[CaseResult], *, planned: int
 ) -> Measurement:
-    failing = [trial for trial in trials if trial.status in _BROKEN]
-    if failing:
-        return _failure(bench, name, probe, trials, failing, passing)
-    shares = [trial.share for trial in trials if trial.share is not None]
-    notes = []
-    refused = [trial for trial in trials if trial.status == "unsupported"]
-    if refused:
-        notes.append(f"{len(refused)} cases are not for it: {refused[0].reason}")
-    if len(trials) < planned:
+    """Return the measurement of a probe without a failing case."""
+    shares = [result.share for result in results if result.share is not None]
+    refused = [result for result in results if result.status == "unsupported"]
+    notes = [f"{len(refused)} cases unsupported: {refused[0].reason}"] if refused else []
+    status: Status = "ok"
+    if len(results) < planned:
+        status, notes = "timeout", [incomplete(len(results), planned), *notes]
+    elif not shares:
         return Measurement(
-            subject=bench.implementation.name,
-            metric=name,
-            value=max(shares, default=None),
-            unit="ratio",
-            samples=shares,
-            status="timeout",
-            reason="; ".join([incomplete(len(trials), planned), *notes]),
-            source=judge.SOURCE,
-            level="kernel",
-        )
-    if not shares:
-        reason = notes[-1] if notes else "there are no cases for it here"
-        return Measurement(
-            subject=bench.implementation.name,
+            subject=tested.name,
             metric=name,
             value=None,
             unit="ratio",
             status="unsupported",
-            reason=reason,
+            reason="; ".join(notes) or "no case applies here",
         )
     return Measurement(
-        subject=bench.implementation.name,
+        subject=tested.name,
         metric=name,
-        value=max(shares),
+        value=max(shares, default=None),
         unit="ratio",
         samples=shares,
+        status=status,
         reason="; ".join(notes) or None,
         source=judge.SOURCE,
         level="kernel",
@@ -210,74 +203,73 @@ def _verdict(
 
 
 def _failure(
-    bench: Bench,
+    tested: TestedImplementation,
     name: str,
     probe: ModuleType,
-    trials: Sequence[Trial],
-    failing: Sequence[Trial],
+    results: Sequence[CaseResult],
     passing: Sequence[WorkloadSpec],
 ) -> Measurement:
-    """The smallest failing case with what is wrong there, and the likely cause."""
-    trial = _smallest(bench, probe, min(failing, key=lambda trial: size(trial.spec)))
-    ran = [trial for trial in trials if trial.status != "unsupported"]
-    cause = trial.cause
-    if not cause and _right_when_fresh(bench, probe, trial):
+    """Return the measurement of a failing probe: its smallest failing case and the likely cause."""
+    failing = [result for result in results if result.status in _FAILED]
+    smallest = _smallest(tested, probe, min(failing, key=lambda result: cost(result.spec)))
+    ran = [result for result in results if result.status != "unsupported"]
+    cause = smallest.cause
+    if not cause and _passes_on_fresh_copy(tested, probe, smallest.spec):
         cause = _STATE
     if not cause and name in _DIAGNOSED:
-        specs = [trial.spec for trial in failing]
-        cause = _explained(bench, specs, passing)
-    reason = f"{trial.reason}; smallest failing case {trial.spec.name}"
-    reason += f"; {len(failing)} of {len(ran)} cases fail"
+        cause = _diagnosis(tested, [result.spec for result in failing], passing)
     return Measurement(
-        subject=bench.implementation.name,
+        subject=tested.name,
         metric=name,
-        value=trial.share,
+        value=smallest.share,
         unit="ratio",
         status=failing[0].status,
-        reason=reason,
+        reason=f"{smallest.reason}; smallest failing case {smallest.spec.name}; "
+        f"{len(failing)} of {len(ran)} cases fail",
         cause=cause,
-        samples=[trial.share for trial in trials if trial.share is not None],
+        samples=[result.share for result in results if result.share is not None],
         source=judge.SOURCE,
         level="kernel",
-        workload=identity(trial.spec),
+        workload=identity(smallest.spec),
     )
 
 
-def _smallest(bench: Bench, probe: ModuleType, trial: Trial) -> Trial:
-    """The failure on the smallest case that can be found in a few seconds."""
-    found = {trial.spec: trial}
+def _smallest(tested: TestedImplementation, probe: ModuleType, first: CaseResult) -> CaseResult:
+    """Return the failure on the smallest case that a few seconds of shrinking lead to."""
+    results = {first.spec: first}
 
     def still_fails(spec: WorkloadSpec) -> bool:
-        again = _trial(bench, probe, spec)
-        found[spec] = again
-        return again.status == trial.status and _as_bad(again.share, trial.share)
+        result = results[spec] = _run_case(tested, probe, spec)
+        return result.status == first.status and _is_as_bad(result.share, first.share)
 
-    return found[shrink(trial.spec, still_fails, until=time.monotonic() + _SHRINKING_S)]
+    return results[shrink(first.spec, still_fails, until=time.monotonic() + _SHRINKING_S)]
 
 
-def _as_bad(share: float | None, first: float | None) -> bool:
-    """Whether a smaller case shows the same error, not the rounding that comes after it."""
+def _is_as_bad(share: float | None, first: float | None) -> bool:
+    """Return whether a smaller case shows the same error, not just rounding a little too large."""
     return share is None or first is None or share >= min(10.0, first / 4)
 
 
-def _right_when_fresh(bench: Bench, probe: ModuleType, trial: Trial) -> bool:
-    """Whether the case passes on a copy of the implementation that has seen no other call.
+def _passes_on_fresh_copy(
+    tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
+) -> bool:
+    """Return whether the case passes on a copy of the implementation that was never called.
 
-    Memory is poisoned meanwhile: what passes or fails by what lies in it carries no state.
+    Memory is poisoned meanwhile: a result that depends on unwritten memory is not state.
     """
-    if not bench.fresh:
+    if not tested.fresh:
         return False
-    copy = replace(bench, implementation=bench.fresh())
-    with framework_named(copy.implementation.framework).poisoned(bench.device):
-        return _trial(copy, probe, trial.spec).status == "ok"
+    copy = replace(tested, implementation=tested.fresh())
+    with framework_named(copy.implementation.framework).poisoned(tested.device):
+        return _run_case(copy, probe, spec).status == "ok"
 
 
-def _explained(
-    bench: Bench, failing: Sequence[WorkloadSpec], passing: Sequence[WorkloadSpec]
+def _diagnosis(
+    tested: TestedImplementation, failing: Sequence[WorkloadSpec], passing: Sequence[WorkloadSpec]
 ) -> str | None:
-    """The likely cause; a broken implementation may break the search for it too."""
+    """Return the likely cause; a broken implementation may break the search for it too."""
     try:
-        return likely_cause(failing, passing, partial(Bench.bind, bench))
+        return likely_cause(failing, passing, tested.bind)
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         return None

@@ -17,7 +17,7 @@ from assay.workloads.spec import DTYPES
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What the suite says of one implementation; true where nothing failed."""
+    """Outcome of the suite for one implementation; true where every probe holds."""
 
     name: str
     measurements: tuple[Measurement, ...]
@@ -28,7 +28,7 @@ class Verdict:
 
     @property
     def incomplete(self) -> tuple[Measurement, ...]:
-        """Those of the failures that only had no time for all their cases."""
+        """Those of the failures that ran out of time before all their cases were run."""
         return tuple(m for m in self.failures if cases_run(m))
 
     def __bool__(self) -> bool:
@@ -63,38 +63,42 @@ def check(
     framework: str = "torch",
     **declared: Any,
 ) -> Verdict:
-    """Hold a function `attention(q, k, v, *, causal, scale)`, or an implementation by its name or
-    file, against every correctness probe.
+    """Run every correctness probe on a function `attention(q, k, v, *, causal, scale)`, or on an
+    implementation given by its name or file.
 
     `declared` says of a function what a file says in literals: accepts, layout, configs, backward,
     deterministic_backward, supports, prepare. It runs in this process: a function that hangs or
-    ends its process is for `assay check FILE`, and there is no other process to compare bits with.
+    ends its process is for `assay check FILE`, and there is no second process to compare bits with.
     """
     implementation = _implementation(attention, framework, declared)
-    there = plugins.listing("probes")
-    suited = [name for name, probe in there.items() if suite.takes_part(probe)]
-    if unknown := sorted(set(probes or ()) - set(suited)):
+    listing = plugins.listing("probes")
+    names = [name for name, probe in listing.items() if suite.makes_cases(probe)]
+    if unknown := sorted(set(probes or ()) - set(names)):
         raise BadInput(
-            f"no correctness probe is called {unknown[0]!r}; there are {', '.join(suited)}"
+            f"no correctness probe is called {unknown[0]!r}; there are {', '.join(names)}"
         )
-    count = cases or (QUICK_CASES if quick else CASES)
-    plan = suite.plan_for(
-        implementation, seed=seed, count=count, quick=quick, device=device, dtypes=dtypes
+    generator = suite.case_generator(
+        implementation,
+        seed=seed,
+        count=cases or (QUICK_CASES if quick else CASES),
+        quick=quick,
+        device=device,
+        dtypes=dtypes,
     )
-    bench = suite.Bench(
+    tested = suite.TestedImplementation(
         implementation=implementation,
         host=host.inspect(),
         device=device,
         fresh=(lambda: contract.load(attention)) if isinstance(attention, str) else None,
     )
-    chosen = {name: plugins.load(there[name]) for name in suited if not probes or name in probes}
-    found = suite.run(bench, chosen, plan, budget_s=budget_s or BUDGET_S)
-    measurements = tuple(item for item in found if isinstance(item, Measurement))
+    chosen = {name: plugins.load(listing[name]) for name in names if not probes or name in probes}
+    events = suite.run(tested, chosen, generator, budget_s=budget_s or BUDGET_S)
+    measurements = tuple(event for event in events if isinstance(event, Measurement))
     return Verdict(name=implementation.name, measurements=measurements)
 
 
 def assert_sound(attention: Callable[..., Any] | str, **options: Any) -> None:
-    """For tests: fails with the verdict in words. Options are those of `check`; quick as a rule."""
+    """Raise AssertionError with the verdict unless `check` holds; quick by default, for tests."""
     __tracebackhide__ = True  # pytest shows the caller's line
     verdict = check(attention, **{"quick": True, **options})
     if not verdict:

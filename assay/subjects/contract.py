@@ -41,14 +41,16 @@ class Expected:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """One tensor against what was expected. `share` is the error over its budget, the larger of
-    the worst element's and the mean's; None where the tensor could not be compared."""
+class TensorComparison:
+    """One tensor against its expected values. `share` is the error over its budget, the larger of
+    the worst element's and the mean's; None where the tensor could not be compared. `actual` holds
+    the float64 values that were compared; an LSE is [batch, heads, queries, 1]."""
 
     tensor: str
-    share: float | None
-    error: float | None
-    problem: str | None
+    share: float | None = None
+    error: float | None = None
+    problem: str | None = None
+    actual: np.ndarray | None = None
     source: str = SOURCE
 
     @property
@@ -104,7 +106,7 @@ class Subject(Protocol):
     def form_problem(self, tensor: str, array: Any) -> str | None:
         """Say what is wrong with a result before any of its values is looked at."""
 
-    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[Comparison]:
+    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[TensorComparison]:
         """Compare results with each other, where no reference covers them."""
 
     def result_bytes(self, *, training: bool) -> dict[str, int]:

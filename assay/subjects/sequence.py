@@ -15,7 +15,7 @@ from assay.attention.contract import Implementation
 from assay.captures.inputs import make
 from assay.host import Host
 from assay.records.schema import WorkloadIdentity
-from assay.subjects.contract import Comparison, Expected, Index
+from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.expected import expected, spots
 from assay.subjects.outcome import Unsupported
 from assay.workloads import work
@@ -52,7 +52,7 @@ class SequenceSubject:
     grad_out: Any
     options: dict[str, Any]
     # The result of a case in a second process, where there is one.
-    elsewhere: Callable[[WorkloadSpec], Any] | None = field(default=None, compare=False)
+    in_second_process: Callable[[WorkloadSpec], Any] | None = field(default=None, compare=False)
     timer: Any = None
     state: dict[str, Any] = field(default_factory=dict)
 
@@ -109,7 +109,7 @@ class SequenceSubject:
     def on(self, workload: Workload) -> "SequenceSubject":
         """Bind the same implementation to another workload; raises Unsupported as `bind` does."""
         bound = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
-        return replace(bound, elsewhere=self.elsewhere)
+        return replace(bound, in_second_process=self.in_second_process)
 
     def renewed(self, factor: float) -> "SequenceSubject":
         q, k, v = self.inputs
@@ -143,7 +143,7 @@ class SequenceSubject:
             return f"{tensor} has dtype {self.framework.dtype_name(array)}, wanted {dtype}"
         return None
 
-    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[Comparison]:
+    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[TensorComparison]:
         return []  # the reference covers every result
 
     def result_bytes(self, *, training: bool) -> dict[str, int]:

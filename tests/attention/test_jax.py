@@ -65,9 +65,9 @@ def call(name: str, wanted: WorkloadSpec, **replaced) -> SequenceSubject:
 
 def assert_right(bound: SequenceSubject, *, lse: bool = False) -> None:
     """Output and gradients are within their budgets; the LSE too, where it is given."""
-    comparisons = judge.backward(bound)
+    comparisons = judge.compare_backward(bound)
     if lse and "lse" in bound.implementation.accepts:
-        comparisons += judge.forward(bound)
+        comparisons += judge.compare_forward(bound)
     problems = [c.problem for c in comparisons if not c.holds]
     assert not problems, f"{bound.name} on {bound.workload.spec.name}: {problems}"
 

@@ -1,4 +1,4 @@
-"""What the purity probe blames: state only where a fresh process shows that it is state."""
+"""The purity probe blames state only where a fresh process shows that it is state."""
 
 import pytest
 
@@ -24,7 +24,7 @@ return out if k.shape[2] == KEPT[-1] else out + 1"""
 
 
 def failures(path):
-    """Reason and cause of all that purity holds against an implementation."""
+    """Reason and cause of each failure of purity."""
     call = bound(path, "b2_h2_s65_d32")
     measurements = purity.measure(call, call.workload, call.host)
     return [(m.reason, m.cause) for m in measurements if m.status == "failed"]
@@ -32,14 +32,16 @@ def failures(path):
 
 def test_another_shape_is_not_taken_for_state(tmp_path):
     """A causal mask aligned top-left is right on equal lengths. The shorter call that purity makes
-    after a longer one has unequal lengths: it was told as "a buffer kept from an earlier call",
-    wrong 8 times of 8 on public kernels."""
+    after a longer one has unequal lengths: the likely cause was "a buffer kept from an earlier
+    call", wrong 8 times of 8 on public kernels."""
     ((reason, cause),) = failures(written(tmp_path, "top_left", TOP_LEFT))
     assert "on b2_h2_kv2_q31_k33_d32_causal_float32" in reason, reason
     assert cause is None and "after a longer one" not in reason
 
 
 def test_state_is_blamed_where_a_fresh_process_is_right(tmp_path):
-    told = failures(written(tmp_path, "stale", STALE, head="KEPT = []"))
-    causes = [cause for reason, cause in told if "on a shorter call after a longer one" in reason]
+    reasons = failures(written(tmp_path, "stale", STALE, head="KEPT = []"))
+    causes = [
+        cause for reason, cause in reasons if "on a shorter call after a longer one" in reason
+    ]
     assert causes == [purity._LEFT_BEHIND]

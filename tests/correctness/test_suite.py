@@ -1,4 +1,4 @@
-"""Verdicts: what is said of right and wrong functions, and the likely cause in words."""
+"""Verdicts on right and wrong functions, and the likely cause in words."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ import assay
 from assay.attention.sequence import eager
 from assay.captures.inputs import make
 from assay.correctness import judge
-from assay.correctness.cases import Plan
-from assay.correctness.diagnosis import conditions, masks
+from assay.correctness.cases import CaseGenerator
+from assay.correctness.diagnosis import masks, patterns
 from assay.errors import BadInput
 from assay.subjects.expected import expected
 
-PLAN = Plan(seed=0, count=10, quick=True, gpu=False)
+CASES = CaseGenerator(seed=0, count=10, quick=True, gpu=False)
 
 
 def masked(q, k, v, scale, seen):
@@ -27,7 +27,7 @@ def masked(q, k, v, scale, seen):
     return weights.to(v.dtype) @ v
 
 
-CAUSES = list(masks.misplaced(PLAN.spec(query_length=3, key_length=5)))
+CAUSES = list(masks.misplaced(CASES.spec(query_length=3, key_length=5)))
 PICKED = [CAUSES[n] for n in (0, 2, 3, 5)] + [c for c in CAUSES if "64" in c and "128" in c]
 
 
@@ -36,10 +36,10 @@ PICKED = [CAUSES[n] for n in (0, 2, 3, 5)] + [c for c in CAUSES if "64" in c and
     [pytest.param(c, marks=() if c in PICKED else pytest.mark.slow) for c in CAUSES],
 )
 def test_a_misplaced_mask_is_named(cause):
-    """Each known mistake, made on purpose, is the one that is told, or one that equals it."""
+    """Each known bug, made on purpose, is the one that is named, or one that equals it."""
 
     def attention(q, k, v, *, causal, scale):
-        spec = PLAN.spec(query_length=q.shape[2], key_length=k.shape[2])
+        spec = CASES.spec(query_length=q.shape[2], key_length=k.shape[2])
         everything = np.ones((q.shape[2], k.shape[2]), dtype=bool)
         seen = masks.misplaced(spec)[cause] if causal else everything
         return masked(q, k, v, scale, seen)
@@ -68,7 +68,7 @@ def test_a_check_without_time_for_all_its_cases_is_incomplete():
         assay.assert_sound(eager.attention, budget_s=1e-9)
 
 
-def test_a_wrong_function_is_told_where_and_why():
+def test_a_wrong_function_fails_with_case_and_cause():
     def twice(q, k, v, *, causal, scale):
         return eager.attention(q, k, v, causal=causal, scale=scale * scale)
 
@@ -114,19 +114,19 @@ def test_a_probe_that_is_not_there_is_refused():
         (lambda s: s.dtype == "float16", "in float16"),
     ],
 )
-def test_what_failing_cases_have_in_common(holds, words):
-    specs = Plan(seed=1, count=1, quick=False, gpu=True).random(150, "conditions")
+def test_the_condition_that_failing_cases_share(holds, words):
+    specs = CaseGenerator(seed=1, count=1, quick=False, gpu=True).random(150, "conditions")
     failing, passing = [s for s in specs if holds(s)], [s for s in specs if not holds(s)]
-    assert conditions.where(failing, passing) == words
+    assert patterns.common_condition(failing, passing) == words
 
 
 def test_a_condition_is_not_read_into_one_case():
-    one, *others = PLAN.random(20, "x")
-    assert conditions.where([one], others) is None
+    one, *others = CASES.random(20, "x")
+    assert patterns.common_condition([one], others) is None
 
 
 def test_lse_of_blind_rows_must_be_minus_infinity():
-    workload = make(PLAN.spec(query_length=5, key_length=3))
+    workload = make(CASES.spec(query_length=5, key_length=3))
     right = expected(workload)
     lse = right.result.lse
     assert np.isneginf(lse[:, :, :2]).all()
@@ -137,16 +137,16 @@ def test_lse_of_blind_rows_must_be_minus_infinity():
 
 def test_a_small_error_everywhere_is_seen_in_the_mean():
     """No element is beyond its budget, but all lean one way by most of it."""
-    workload = make(PLAN.spec(length=64, head_dim=64))
+    workload = make(CASES.spec(length=64, head_dim=64))
     right = expected(workload)
     leaning = right.result.out + 0.9 * right.allowed["out"].largest
-    found = judge.compare_values("out", leaning, right, "float32")
-    assert not found.holds and "on average" in found.problem
+    comparison = judge.compare_values("out", leaning, right, "float32")
+    assert not comparison.holds and "on average" in comparison.problem
 
 
-def test_what_cannot_be_represented_is_not_asked_for():
+def test_what_the_dtype_cannot_hold_is_not_compared():
     """A gradient beyond float16's range is infinite in float16; that is not the kernel's doing."""
-    workload = make(PLAN.spec(dtype="float16", length=3))
+    workload = make(CASES.spec(dtype="float16", length=3))
     right = expected(workload)
     right.result.dq[0, 0, 0, 0] = 1e6
     infinite = right.result.dq.copy()

@@ -1,1 +1,1 @@
-"""From a failed case to its likely cause in words."""
+"""Diagnosis of a failing case: its likely cause in words."""

@@ -1,7 +1,7 @@
-"""What must hold of every implementation; one file each.
+"""Properties that every implementation must have; one file each.
 
-`cases(plan)` gives the workloads that a probe wants to be called on; one that says EVERY_WORKLOAD
-is called on a study's own workloads too. The other literals are those of performance/probes.
+`cases(generator)` returns the workloads that a probe is to be run on; a probe with EVERY_WORKLOAD
+is run on a study's own workloads too. The other literals are those of performance/probes.
 """
 
 CONTRACT = ("measure",)

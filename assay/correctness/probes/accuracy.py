@@ -1,7 +1,7 @@
-"""Output and LSE against the float64 reference, held to a budget that rounding explains."""
+"""Output and LSE against the float64 reference, within a budget that rounding explains."""
 
 from assay.correctness import judge
-from assay.correctness.cases import Plan
+from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
@@ -11,11 +11,11 @@ from assay.workloads.workload import Workload
 EVERY_WORKLOAD = True
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Random ones of every size, dtype and head layout."""
-    return plan.random(plan.count // 2, "accuracy")
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return random cases of every size, dtype and head layout."""
+    return generator.random(generator.count // 2, "accuracy")
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """For out and lse the largest error, and the share of its budget it takes."""
-    return judge.measurements(judge.forward(call))
+    """Measure the largest error of out and lse, and the share of its budget."""
+    return judge.measurements(judge.compare_forward(call))

@@ -1,7 +1,7 @@
-"""The same inputs give the same bits: call after call, in another process, and backwards too."""
+"""The same bits from the same inputs: call after call, in a second process, and backwards too."""
 
 from assay.correctness import judge
-from assay.correctness.cases import Plan
+from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import INPUTS, SequenceSubject
@@ -11,64 +11,65 @@ from assay.workloads.workload import Workload
 _REPEATS = 4
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Several tiles of keys, so that there is an order of summation to change."""
-    pairs = ((65, 129),) if plan.quick else ((65, 129), (130, 257), (33, 600))
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return several tiles of keys, so that there is an order of summation to change."""
+    pairs = ((65, 129),) if generator.quick else ((65, 129), (130, 257), (33, 600))
+    first, half = generator.dtypes[0], generator.half()
     return [
-        plan.spec(
+        generator.spec(
             batch=2, heads=4, kv_heads=kv, query_length=q, key_length=k, causal=causal, dtype=dtype
         )
         for q, k in pairs
-        for dtype, causal, kv in ((plan.dtypes[0], True, 4), (plan.half(), False, 2))
+        for dtype, causal, kv in ((first, True, 4), (half, False, 2))
     ]
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Forward always; backward unless the implementation says that it is not repeatable."""
-    found = [_forward(call), _elsewhere(call, workload.spec)]
+    """Compare bits of the forward, and of the backward unless it is declared not repeatable."""
+    measurements = [_repeated_forward(call), _second_process(call, workload.spec)]
     if call.has_backward and call.implementation.deterministic_backward:
-        found.append(_backward(call))
-    return found
+        measurements.append(_repeated_backward(call))
+    return measurements
 
 
-def _forward(call: SequenceSubject) -> Measurement:
+def _repeated_forward(call: SequenceSubject) -> Measurement:
     if len({judge.digest(call) for _ in range(_REPEATS)}) > 1:
         text = f"{_REPEATS} calls on the same inputs give outputs that differ in their bits"
         cause = "the order of summation changes from call to call: atomics, or a random order"
         return judge.failed("determinism", text, cause)
-    return judge.holds("determinism")
+    return judge.passed("determinism")
 
 
-def _elsewhere(call: SequenceSubject, spec: WorkloadSpec) -> Measurement:
-    there = call.elsewhere(spec) if call.elsewhere else None
-    if there is None:
-        return judge.unsupported("determinism", "there is no other process to compare with")
-    if there.error:
-        text = f"in another process the same call raises {there.error}"
+def _second_process(call: SequenceSubject, spec: WorkloadSpec) -> Measurement:
+    result = call.in_second_process(spec) if call.in_second_process else None
+    if result is None:
+        return judge.unsupported("determinism", "there is no second process to compare with")
+    if result.error:
+        text = f"in another process the same call raises {result.error}"
         return judge.failed("determinism", text, "it works in the first process only")
-    if there.digest != judge.digest(call):
+    if result.digest != judge.digest(call):
         text = "another process gives an output for the same inputs that differs in its bits"
-        cause = "the result depends on the process: a hash, its number, its environment or the time"
+        cause = "the result depends on the process: a hash, its id, its environment or the time"
         return judge.failed("determinism", text, cause)
-    return judge.holds("determinism")
+    return judge.passed("determinism")
 
 
-def _backward(call: SequenceSubject) -> Measurement:
-    seen: dict[str, set[bytes]] = {name: set() for name in INPUTS}
+def _repeated_backward(call: SequenceSubject) -> Measurement:
+    bits: dict[str, set[bytes]] = {name: set() for name in INPUTS}
     for _ in range(_REPEATS):
         _, gradients = call.gradients()
         for name, gradient in zip(INPUTS, gradients, strict=True):
             if call.framework.is_array(gradient):
-                seen[name].add(call.framework.bits(gradient))
-    changing = [f"d{name}" for name, values in seen.items() if len(values) > 1]
-    if changing:
+                bits[name].add(call.framework.bits(gradient))
+    differing = [f"d{name}" for name, variants in bits.items() if len(variants) > 1]
+    if differing:
         text = (
-            f"{_REPEATS} backward passes on the same inputs give {', '.join(changing)} that differ "
-            "in their bits"
+            f"{_REPEATS} backward passes on the same inputs give {', '.join(differing)} that "
+            "differ in their bits"
         )
         cause = (
-            "the order of summation changes from call to call, as with atomics; if that is meant, "
-            "say DETERMINISTIC_BACKWARD = False"
+            "the order of summation changes from call to call, as with atomics; if that is "
+            "intended, declare DETERMINISTIC_BACKWARD = False"
         )
         return judge.failed("determinism", text, cause)
-    return judge.holds("determinism")
+    return judge.passed("determinism")

@@ -6,7 +6,7 @@ import numpy as np
 
 from assay.attention.budget import TENSORS
 from assay.correctness import judge
-from assay.correctness.cases import Plan
+from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.expected import expected, scores
@@ -16,53 +16,52 @@ from assay.workloads.workload import Workload
 
 EVERY_WORKLOAD = True
 
-# Above these numbers of scores, asking once more costs too much.
+# Numbers of scores above which another backward pass costs too much.
 _ALONE_SCORES = 1 << 24
 _EXPANDED_SCORES = 100_000
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Random ones, other than those of accuracy."""
-    return plan.random(plan.count // 2, "gradients")
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return random cases, other than those of accuracy."""
+    return generator.random(generator.count // 2, "gradients")
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """dq, dk and dv together, then what may change when they are asked for in another way."""
+    """Compare dq, dk and dv; where they hold, each alone and those for an expanded dO too."""
     if not call.has_backward:
-        return [judge.unsupported("gradients", "it says that it has no backward here")]
-    found = judge.measurements(judge.backward(call)[1:])
-    right = all(measurement.status == "ok" for measurement in found)
-    if right and isinstance(call, SequenceSubject):  # of a layer, all are asked for together
+        return [judge.unsupported("gradients", "it has no backward here")]
+    measurements = judge.measurements(judge.compare_backward(call)[1:])
+    right = all(measurement.status == "ok" for measurement in measurements)
+    if right and isinstance(call, SequenceSubject):  # a layer computes all of them together
         size = scores(workload.spec)
-        found += _each_alone(call) if size <= _ALONE_SCORES else []
-        found += _expanded(call, workload) if size <= _EXPANDED_SCORES else []
-    return found
+        measurements += _each_alone(call) if size <= _ALONE_SCORES else []
+        measurements += [_expanded(call, workload)] if size <= _EXPANDED_SCORES else []
+    return measurements
 
 
 def _each_alone(call: SequenceSubject) -> list[Measurement]:
-    """Only one input requires a gradient."""
-    found = []
+    """Compare the gradient of each input where no other requires one."""
+    measurements = []
     for index, (name, tensor) in enumerate(zip(INPUTS, TENSORS[1:], strict=True)):
-        wanted = tuple(place == index for place in range(3))
-        _, gradients = call.gradients(wanted=wanted)
+        _, gradients = call.gradients(wanted=tuple(place == index for place in range(3)))
         comparison = judge.compare(tensor, gradients[index], call)
-        about = f"when only {name} requires a gradient, "
+        prefix = f"when only {name} requires a gradient, "
         cause = "the backward mixes up which inputs need a gradient (needs_input_grad)"
-        found.append(judge.verdict(f"gradient_of_{name}_alone", [comparison], about, cause))
-    return found
+        metric = f"gradient_of_{name}_alone"
+        measurements.append(judge.worst(metric, [comparison], prefix, cause))
+    return measurements
 
 
-def _expanded(call: SequenceSubject, workload: Workload) -> list[Measurement]:
-    """The gradient that `out.sum()` sends back: one number, expanded, with strides of zero."""
+def _expanded(call: SequenceSubject, workload: Workload) -> Measurement:
+    """Compare gradients for the dO of `out.sum()`: a single 1, expanded, with strides of zero."""
     ones = np.ones_like(workload.grad_out)
-    like = replace(workload, grad_out=ones)
-    one = call.placed(ones[:1, :1, :1, :1])
-    _, gradients = call.gradients(grad_out=call.framework.expanded(one, call.inputs[0].shape))
-    right = expected(like)
+    single = call.placed(ones[:1, :1, :1, :1])
+    _, gradients = call.gradients(grad_out=call.framework.expanded(single, call.inputs[0].shape))
+    right = expected(replace(workload, grad_out=ones))
     comparisons = [
         judge.compare(tensor, array, call, right)
         for tensor, array in zip(TENSORS[1:], gradients, strict=True)
     ]
-    about = "for a gradient expanded from one number (strides of zero), "
+    prefix = "for a gradient expanded from one number (strides of zero), "
     cause = "the backward takes dO to be contiguous and does not use its strides"
-    return [judge.verdict("gradients_of_an_expanded_dO", comparisons, about, cause)]
+    return judge.worst("gradients_of_an_expanded_dO", comparisons, prefix, cause)

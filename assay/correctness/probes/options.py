@@ -1,16 +1,16 @@
-"""What an implementation says it accepts beyond the plain call: lengths, window, packing, mask."""
+"""Options that an implementation declares in ACCEPTS: lengths, window, packing, mask."""
 
 from dataclasses import replace
 
 from assay.correctness import judge
-from assay.correctness.cases import Plan
+from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
-_ASKED = {
+_FIELDS = {  # of a workload's spec, by the option that they need
     "lengths": ({"padded": True},),
     "window": ({"window": 1}, {"window": 16}, {"window": 33}, {"window": 200}),
     "mask": ({"masked": True},),
@@ -18,21 +18,21 @@ _ASKED = {
 }
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Each option by itself and with a window, in random shapes."""
-    found = []
-    for name in sorted(plan.accepts & set(_ASKED)):
-        for option in _ASKED[name]:
-            for spec in plan.random(2 if plan.quick else 6, f"options/{option}"):
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return random shapes with each option by itself, and with lengths and a window together."""
+    specs = []
+    for name in sorted(generator.accepts & set(_FIELDS)):
+        for fields in _FIELDS[name]:
+            for spec in generator.random(2 if generator.quick else 6, f"options/{fields}"):
                 if spec.query_length * spec.key_length < 100_000:
-                    rows = 2 if name == "lengths" and spec.batch == 1 else spec.batch
-                    found.append(replace(spec, **{"batch": rows, **option}))
-    if {"lengths", "window"} <= plan.accepts:
-        both = {"padded": True, "window": 20}
-        found += [replace(spec, **both) for spec in plan.random(2, "options/both")]
-    return found
+                    batch = 2 if name == "lengths" and spec.batch == 1 else spec.batch
+                    specs.append(replace(spec, **{"batch": batch, **fields}))
+    if {"lengths", "window"} <= generator.accepts:
+        both = generator.random(2, "options/both")
+        specs += [replace(spec, padded=True, window=20) for spec in both]
+    return specs
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Output, LSE and gradients."""
-    return [judge.verdict("options", judge.everything(call))]
+    """Compare output, LSE and gradients."""
+    return [judge.worst("options", judge.compare_all(call))]

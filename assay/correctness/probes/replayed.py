@@ -1,4 +1,7 @@
-"""The output that a model computed, against that of this call: bit for bit where both are one."""
+"""The output of a call against the one that a model computed from the same inputs.
+
+They are equal bit for bit where implementation, versions and kind of device are the same.
+"""
 
 from typing import Any
 
@@ -16,25 +19,24 @@ CAPTURED = True
 
 METRIC = "replayed_differences"
 LARGEST = "replayed_largest_difference"
-_LAYOUTS = {"BSHD": "transposed"}  # how captured inputs lay in memory -> a workload's layout
+_LAYOUTS = {"BSHD": "transposed"}  # a workload's layout, by the order of captured inputs in memory
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """How many elements differ from the captured output; none may where the same implementation
-    computed it with the same versions on the same kind of device."""
+    """Count the elements that differ from the captured output, and measure by how much."""
     captured = workload.captured
     if captured is None:
-        raise Unsupported("what the model computed of it was not stored, or was under dropout")
+        raise Unsupported("the model's own output was not stored, or was under dropout")
     actual = np.asarray(call.numpy(_output(call, workload, captured)), dtype=np.float64)
     rows = np.broadcast_to(captured.rows[..., None], actual.shape)
-    if strange := int((~np.isfinite(actual) & np.isfinite(captured.out) & rows).sum()):
-        text = f"{strange} of {actual.size} elements are NaN or infinite, the model's are not"
+    if infinite := int((~np.isfinite(actual) & np.isfinite(captured.out) & rows).sum()):
+        text = f"{infinite} of {actual.size} elements are NaN or infinite, the model's are not"
         return [judge.failed(METRIC, text)]
     different = (actual != captured.out) & rows
     with np.errstate(invalid="ignore"):  # an infinity less itself
-        apart = np.where(different, np.abs(actual - captured.out), 0.0)
-    count, largest = int(different.sum()), float(apart.max(initial=0.0))
-    other = _otherness(call, captured, host)
+        distance = np.where(different, np.abs(actual - captured.out), 0.0)
+    count, largest = int(different.sum()), float(distance.max(initial=0.0))
+    other = _why_bits_may_differ(call, captured, host)
     if other is None and count:
         text = (
             f"{count} of {different.size} elements of the output differ from what the model "
@@ -50,8 +52,8 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
 
 
 def _output(call: SequenceSubject, workload: Workload, captured: Captured) -> Any:
-    """The call on inputs that lie in memory as the model's did, where that can be had: kernels may
-    choose their order of summation by it."""
+    """Return the output for inputs in the memory order of the model's, where the framework has it:
+    kernels may choose their order of summation by it."""
     layout = _LAYOUTS.get(captured.order or "", "plain")
     if layout not in call.framework.layouts() or call.implementation.layout != "BHSD":
         return call()
@@ -59,14 +61,14 @@ def _output(call: SequenceSubject, workload: Workload, captured: Captured) -> An
     return call.apply(*(call.placed(array, layout) for array in arrays))
 
 
-def _otherness(call: SequenceSubject, captured: Captured, host: Host) -> str | None:
-    """Why the bits may differ; None where they may not."""
+def _why_bits_may_differ(call: SequenceSubject, captured: Captured, host: Host) -> str | None:
+    """Return the difference between then and now; None where bits must be equal."""
     if captured.implementation != call.name:
-        return f"computed by {captured.implementation or 'something unknown'}"
+        return f"computed by {captured.implementation or 'an unknown implementation'}"
     if captured.device.partition(":")[0] != call.device.partition(":")[0]:
         return f"computed on {captured.device}"
     framework = call.implementation.framework
-    there, here = captured.versions.get(framework), host.versions.get(framework)
-    if there != here:
-        return f"computed with {framework} {there}, here is {here}"
+    then, now = captured.versions.get(framework), host.versions.get(framework)
+    if then != now:
+        return f"computed with {framework} {then}, here is {now}"
     return None

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from assay.correctness import judge
-from assay.correctness.cases import HEADS, LENGTHS, LONG, Plan
+from assay.correctness.cases import HEADS, LENGTHS, LONG, CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
@@ -15,37 +15,26 @@ LONG_UNEQUAL = ((1, 1023), (113, 1023), (1023, 113), (64, 1024), (1025, 1024))
 HEAD_DIMS = (8, 16, 24, 32, 40, 64, 80, 96, 128, 160, 192, 256)
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Each axis swept by itself, masks and dtypes alternating."""
-    if plan.quick:
-        return _alternating(plan, [*_lengths(plan, (1, 63, 64, 65, 113), UNEQUAL[1:6:2])])
-    lengths = _lengths(plan, (*LENGTHS, *LONG), (*UNEQUAL, *LONG_UNEQUAL))
-    heads = [plan.spec(batch=2, heads=h, kv_heads=kv, length=33) for h, kv in (*HEADS, (16, 2))]
-    dims = [plan.spec(head_dim=d, length=65, scale_percent=130) for d in HEAD_DIMS]
-    batches = [plan.spec(batch=b, length=17) for b in (2, 3, 5, 7, 16)]
-    return _alternating(plan, [*lengths, *heads, *dims, *batches])
-
-
-def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Output, LSE and gradients."""
-    return [judge.verdict("shapes", judge.everything(call))]
-
-
-def _lengths(
-    plan: Plan, equal: tuple[int, ...], unequal: tuple[tuple[int, int], ...]
-) -> list[WorkloadSpec]:
-    pairs = [(n, n) for n in equal] + list(unequal)
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return each axis swept by itself, every case causal and full; dtypes take turns."""
+    quick = generator.quick
+    equal = (1, 63, 64, 65, 113) if quick else (*LENGTHS, *LONG)
+    unequal = UNEQUAL[1:6:2] if quick else (*UNEQUAL, *LONG_UNEQUAL)
+    pairs = [*((n, n) for n in equal), *unequal]
+    specs = [generator.spec(query_length=q, key_length=k, kv_heads=1) for q, k in pairs]
+    if not quick:
+        heads = (*HEADS, (16, 2))
+        specs += [generator.spec(batch=2, heads=h, kv_heads=kv, length=33) for h, kv in heads]
+        specs += [generator.spec(head_dim=d, length=65, scale_percent=130) for d in HEAD_DIMS]
+        specs += [generator.spec(batch=b, length=17) for b in (2, 3, 5, 7, 16)]
+    dtypes = generator.dtypes
     return [
-        plan.spec(query_length=queries, key_length=keys, heads=2, kv_heads=1)
-        for queries, keys in pairs
+        replace(spec, dtype=dtypes[(number + shift) % len(dtypes)], causal=causal)
+        for number, spec in enumerate(specs)
+        for shift, causal in enumerate((True, False))
     ]
 
 
-def _alternating(plan: Plan, specs: list[WorkloadSpec]) -> list[WorkloadSpec]:
-    """Each case causal and full, in one dtype each; over the list every dtype takes its turn."""
-    found = []
-    for number, spec in enumerate(specs):
-        for shift, causal in ((0, True), (1, False)):
-            dtype = plan.dtypes[(number + shift) % len(plan.dtypes)]
-            found.append(replace(spec, dtype=dtype, causal=causal))
-    return found
+def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
+    """Compare output, LSE and gradients."""
+    return [judge.worst("shapes", judge.compare_all(call))]

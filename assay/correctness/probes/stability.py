@@ -1,7 +1,9 @@
 """Values that break kernels: large and huge scores, one-hot softmax, ties, denormals."""
 
+from itertools import product
+
 from assay.correctness import judge
-from assay.correctness.cases import Plan
+from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
@@ -9,32 +11,31 @@ from assay.workloads.spec import VALUES, WorkloadSpec
 from assay.workloads.workload import Workload
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Each kind of value in each dtype, causal and full; lengths of several tiles."""
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return each kind of value in each dtype, causal and full, in lengths of several tiles; in a
+    quick check one mask for each dtype."""
+    lengths = ((65, 65),) if generator.quick else ((65, 65), (17, 129), (130, 130))
     kinds = [kind for kind in VALUES if kind != "normal"]
-    lengths = ((65, 65),) if plan.quick else ((65, 65), (17, 129), (130, 130))
-    found = []
-    for queries, keys in lengths:
-        for kind in kinds:
-            for number, dtype in enumerate(plan.dtypes):
-                for causal in (True, False):
-                    if plan.quick and causal != (number % 2 == 0):
-                        continue
-                    found.append(
-                        plan.spec(
-                            query_length=queries,
-                            key_length=keys,
-                            heads=2,
-                            kv_heads=1 if causal else 2,
-                            head_dim=64 if causal else 32,
-                            dtype=dtype,
-                            causal=causal,
-                            values=kind,
-                        )
-                    )
-    return found
+    masks = [
+        (dtype, causal)
+        for number, dtype in enumerate(generator.dtypes)
+        for causal in (True, False)
+        if not generator.quick or causal == (number % 2 == 0)
+    ]
+    return [
+        generator.spec(
+            query_length=queries,
+            key_length=keys,
+            kv_heads=1 if causal else 2,
+            head_dim=64 if causal else 32,
+            dtype=dtype,
+            causal=causal,
+            values=kind,
+        )
+        for (queries, keys), kind, (dtype, causal) in product(lengths, kinds, masks)
+    ]
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Output, LSE and gradients."""
-    return [judge.verdict("stability", judge.everything(call))]
+    """Compare output, LSE and gradients."""
+    return [judge.worst("stability", judge.compare_all(call))]

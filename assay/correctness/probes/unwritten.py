@@ -1,7 +1,7 @@
-"""Memory that was never written must not be read: fresh buffers hold NaN while it runs."""
+"""Reads of memory that was never written: fresh buffers hold NaN while a call runs."""
 
 from assay.correctness import judge
-from assay.correctness.cases import Plan
+from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
@@ -11,29 +11,29 @@ from assay.workloads.workload import Workload
 _CAUSE = "memory that was never written is read: torch.empty, or scratch from an earlier call"
 
 
-def cases(plan: Plan) -> list[WorkloadSpec]:
-    """Tails, rows that see nothing, and lengths around tiles."""
-    pairs = (
-        ((17, 17), (65, 33)) if plan.quick else ((1, 1), (17, 17), (64, 64), (65, 129), (65, 33))
-    )
+def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
+    """Return tails, rows that see no key, and lengths around tiles."""
+    pairs = ((17, 17), (65, 33))
+    if not generator.quick:
+        pairs = ((1, 1), (17, 17), (64, 64), (65, 129), (65, 33))
+    first, half = generator.dtypes[0], generator.half()
     return [
-        plan.spec(
-            query_length=q, key_length=k, heads=2, kv_heads=kv_heads, dtype=dtype, causal=causal
-        )
+        generator.spec(query_length=q, key_length=k, kv_heads=kv, dtype=dtype, causal=causal)
         for q, k in pairs
-        for dtype, causal, kv_heads in ((plan.dtypes[0], True, 2), (plan.half(), q > k, 1))
+        for dtype, causal, kv in ((first, True, 2), (half, q > k, 1))
     ]
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Output, LSE and gradients with poisoned memory."""
-    with call.framework.poisoned(call.device) as can_be:
-        if not can_be:
+    """Compare output, LSE and gradients with poisoned memory; unsupported where they are wrong
+    without it too."""
+    with call.framework.poisoned(call.device) as poisoned:
+        if not poisoned:
             reason = f"{call.implementation.framework} hands out no unwritten memory"
             return [judge.unsupported("unwritten", reason)]
-        comparisons = judge.everything(call)
+        comparisons = judge.compare_all(call)
         call.synchronize()
-    if not all(c.holds for c in comparisons) and not all(c.holds for c in judge.everything(call)):
+    if not all(c.holds for c in comparisons) and not all(c.holds for c in judge.compare_all(call)):
         return [judge.unsupported("unwritten", "it is wrong without poisoned memory too")]
-    about = "with NaN in memory not yet written, "
-    return [judge.verdict("unwritten", comparisons, about, _CAUSE)]
+    prefix = "with NaN in memory not yet written, "
+    return [judge.worst("unwritten", comparisons, prefix, _CAUSE)]

@@ -36,7 +36,7 @@ class SuiteSettings:
 def cells(study: Study) -> list[Cell]:
     """One cell for each implementation."""
     probes = probes_of(study, "check").items()
-    names = tuple(name for name, probe in probes if suite.takes_part(probe))
+    names = tuple(name for name, probe in probes if suite.makes_cases(probe))
     quick = study.suite_quick
     settings = SuiteSettings(
         seed=study.seed,
@@ -72,7 +72,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
             subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
         )
         return
-    plan = suite.plan_for(
+    generator = suite.case_generator(
         implementation,
         seed=settings.seed,
         count=settings.cases,
@@ -80,18 +80,20 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         device=cell.device,
         dtypes=settings.dtypes,
     )
-    elsewhere = None
+    in_second_process = None
     if _IN_SECOND_PROCESS in probes:
-        cases = probes[_IN_SECOND_PROCESS].cases(plan)
-        elsewhere = second_process.start(subject, cases, device=cell.device, folders=folders)
-    bench = suite.Bench(
+        cases = probes[_IN_SECOND_PROCESS].cases(generator)
+        in_second_process = second_process.start(
+            subject, cases, device=cell.device, folders=folders
+        )
+    tested = suite.TestedImplementation(
         implementation=implementation,
         host=host.inspect(),
         device=cell.device,
-        elsewhere=elsewhere,
+        in_second_process=in_second_process,
         fresh=lambda: contract.load(subject, folders),
     )
-    yield from suite.run(bench, probes, plan, budget_s=settings.budget_s)
+    yield from suite.run(tested, probes, generator, budget_s=settings.budget_s)
 
 
 def _make_xla_repeatable() -> None:

@@ -17,7 +17,7 @@ from assay.host import Host
 from assay.models import layer
 from assay.models.layer import Layer
 from assay.records.schema import WorkloadIdentity
-from assay.subjects.contract import Comparison, Expected, Index
+from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.layers import expected as expectations
 from assay.subjects.layers.inputs import WORK_FORMULAS, LayerInputs, make, work_of
 from assay.subjects.outcome import Unsupported
@@ -111,7 +111,7 @@ class LayerSubject:
             return f"{tensor} has dtype {array.dtype}, wanted {like.dtype}"
         return None
 
-    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[Comparison]:
+    def consistency(self, out: Any, gradients: tuple[Any, ...]) -> list[TensorComparison]:
         return [expectations.weights_agree(self.inputs, self.grad_out, out, gradients)]
 
     def result_bytes(self, *, training: bool) -> dict[str, int]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from assay.attention.budget import BASELINE_FACTOR, Allowance, ulp
 from assay.models.layer import Layer
-from assay.subjects.contract import Comparison, Expected, Index
+from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.layers import reference
 from assay.subjects.layers.inputs import LayerInputs
 
@@ -77,7 +77,7 @@ def spots(inputs: LayerInputs, device: str) -> Expected:
 
 def weights_agree(
     inputs: tuple[Any, ...], grad_out: Any, out: Any, gradients: tuple[Any, ...]
-) -> Comparison:
+) -> TensorComparison:
     """Hold gradients of weights against those of out and x.
 
     Euler's theorem on homogeneous functions: the output is linear in its last weight W, so <dW, W>
@@ -102,7 +102,9 @@ def weights_agree(
         names = ("output projection", "weights before the heads")
         which = names[int(np.argmax(shares))] if worst else "weights"
         problem = f"the gradient of the {which} does not fit those of out and x"
-    return Comparison(tensor="weights", share=worst, error=None, problem=problem, source=SOURCE)
+    return TensorComparison(
+        tensor="weights", share=worst, error=None, problem=problem, source=SOURCE
+    )
 
 
 def _plain_layer(inputs: LayerInputs, device: str) -> dict[str, Any]:
