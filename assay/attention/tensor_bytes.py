@@ -4,8 +4,9 @@ Such a formula, `memory(spec, *, training, device)`, names what is held above th
 peak: bytes by tensor. Where that moment depends on the sizes, it gives the largest of several.
 """
 
+from assay.records.schema import ELEMENT_BYTES
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.work import ELEMENT_BYTES, key_bytes, query_bytes
+from assay.workloads.work import key_bytes, query_bytes
 
 FLOAT32_BYTES = ELEMENT_BYTES["float32"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from assay import plugins
+from assay.records.schema import ELEMENT_BYTES
 
 KIND = "layouts"
-BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Stream:
 
     @property
     def bytes_per_token(self) -> int:
-        return (self.heads or 1) * self.width * BYTES[self.dtype]
+        return (self.heads or 1) * self.width * ELEMENT_BYTES[self.dtype]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class State:
 
     @property
     def bytes(self) -> int:
-        return self.width * BYTES[self.dtype]
+        return self.width * ELEMENT_BYTES[self.dtype]
 
 
 @dataclass(frozen=True, kw_only=True)

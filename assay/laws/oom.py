@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from assay.laws.curves import LengthCurve, curves, setting_of
 from assay.laws.growth import Polynomial, fit_polynomial, upper
 from assay.laws.rates import Quantity
-from assay.records.schema import Record
+from assay.records.schema import ELEMENT_BYTES, Record
 
 FORWARD, TRAINING = "forward_peak_bytes", "training_peak_bytes"
 _OBSERVED = {FORWARD: "oom_length", TRAINING: "training_oom_length"}  # the length found by trying
 _OF_QUERY_SIZE = {FORWARD: 1, TRAINING: 2}  # q, and in training the gradient of the output
 _OVERHEAD = "device_overhead_bytes"
-_ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +67,7 @@ def oom_lengths(
 def input_bytes(spec: Mapping[str, object], metric: str) -> float | None:
     """Bytes of the inputs for each token of length; None where the specification lacks a size."""
     sizes = [spec.get(name) for name in ("batch", "heads", "kv_heads", "head_dim")]
-    element = _ELEMENT_BYTES.get(str(spec.get("dtype")))
+    element = ELEMENT_BYTES.get(str(spec.get("dtype")))
     if element is None or not all(isinstance(size, int) for size in sizes):
         return None
     batch, heads, kv_heads, head_dim = sizes

@@ -18,12 +18,12 @@ import msgspec
 from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments.telemetry import Telemetry
+from assay.laws.pairs import FEWEST_ROUNDS
 from assay.performance.timer import FACTORS, Timer
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
 from assay.subjects.outcome import Begin, InputsChanged
 
-FEWEST = 6  # rounds; with fewer, two subjects cannot be compared
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3
 _MOST_WARMUP_MS = 2000.0  # after which a subject that is still not stable is measured as it is
@@ -34,7 +34,7 @@ Measure = Callable[[Subject], list[Measurement]]  # a probe, applied to one subj
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSettings:
-    """How many calls are made first, at least, and how many rounds are timed. After FEWEST rounds,
+    """How many calls are made first, at least, and how many rounds are timed. After FEWEST_ROUNDS,
     a subject that has taken more than `budget_s` sits the others out."""
 
     rounds: int
@@ -61,7 +61,7 @@ class Turns:
         """Yield the number of a round and a name."""
         for number in range(self._rounds):
             for name in self._names[:: -1 if number % 2 else 1]:
-                if number < FEWEST or self._spent_s[name] <= self._budget_s:
+                if number < FEWEST_ROUNDS or self._spent_s[name] <= self._budget_s:
                     start = time.perf_counter()
                     yield number, name
                     self._spent_s[name] += time.perf_counter() - start

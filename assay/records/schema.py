@@ -33,6 +33,9 @@ MODEL_PARAMETERS = "parameters"
 MODEL_CACHE_BYTES = "cache_bytes_per_token"
 MODEL_SECONDS = "examination_s"
 
+# Bytes of a number, by the dtype that a workload's specification names.
+ELEMENT_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+
 
 class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """Identity of a workload: its specification, and a hash of the very bytes."""

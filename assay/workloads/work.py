@@ -8,13 +8,13 @@ forward's two (Dao, "FlashAttention-2", arXiv 2307.08691, section 4.1). All numb
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from assay.records.schema import ELEMENT_BYTES
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
 if TYPE_CHECKING:
     import numpy as np
 
-ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 _LSE_BYTES = 4  # float32, whatever the inputs are
 
 

@@ -14,8 +14,9 @@ from assay.attention.tensor_bytes import (
     repeated_kv_bytes,
     score_count,
 )
+from assay.records.schema import ELEMENT_BYTES
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.work import ELEMENT_BYTES, query_bytes
+from assay.workloads.work import query_bytes
 
 FRAMEWORK = "torch"
 ACCEPTS = ("mask", "lengths", "window", "lse", "cu_seqlens")

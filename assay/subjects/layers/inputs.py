@@ -11,11 +11,11 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from assay.records.schema import WorkloadIdentity
+from assay.records.schema import ELEMENT_BYTES, WorkloadIdentity
 from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import content_bytes, map_blocks, rounded, standard_normal
-from assay.workloads.work import ELEMENT_BYTES, Work
+from assay.workloads.work import Work
 from assay.workloads.workload import identity
 
 # A projection costs 2 operations for each token and weight in the forward pass, and twice that in
