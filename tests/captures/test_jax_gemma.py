@@ -174,7 +174,7 @@ def test_gemma_gives_the_captured_outputs_again(experts):
     assert {"x.0", "x.1", "layer_out.0", "layer_out.1"} <= set(prefix.tensors)
     assert "x.0" not in token.tensors and token.tensors["cache.k"].shape == (BATCH, 3, 2, 4)
     assert (prefix.phase, token.phase) == ("prefill", "decode")
-    assert prefix.key.site == "Attention" and prefix.implementation == "gemma:xla"
+    assert prefix.key.site == "MixtureAttention" and prefix.implementation == "gemma:xla"
     for record in (prefix, token):
         given = arrays(store.read(record))
         cache = (given["cache.k"], given["cache.v"]) if "cache.k" in given else None

@@ -189,7 +189,7 @@ def same_rounding(found, wanted):
 
 def core_named(name, *, layer=None):
     """A core as a layer calls it: the name is looked up, or chosen, at every call."""
-    from assay.models.gemma.core import CORES, chosen_core
+    from assay.models.gemma.cores import CORES, chosen_core
 
     def attend(q, k, v, mask, *, dtype):
         chosen = chosen_core(name, q, k, v, dtype=dtype, layer=layer)

@@ -11,9 +11,9 @@ pytest.importorskip("flax")
 import jax.numpy as jnp
 from gemma_cases import BATCH, core_named, normal, some_mask
 
-from assay.models.gemma import core as gemma_core
+from assay.models.gemma import cores as gemma_core
 from assay.models.gemma import thresholds
-from assay.models.gemma.core import CORES
+from assay.models.gemma.cores import CORES
 
 HERE = "here"
 CHOICES = (("gemma:xla", 1), ("gemma:pallas", 8))

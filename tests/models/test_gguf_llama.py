@@ -13,7 +13,7 @@ gguf = pytest.importorskip("gguf")
 
 import made_gguf
 
-from assay.models.pretrained import gguf_file, gguf_llama, language_models
+from assay.models.pretrained import catalog, gguf_file, gguf_llama
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def ids(tokenizer):
 
 
 def test_unquantised_weights_give_the_very_same_logits(path, written, ids):
-    found = language_models.open_model(str(path))
+    found = catalog.open_model(str(path))
     with torch.no_grad():
         assert torch.equal(found.model(ids).logits, written(ids).logits)
     assert found.identity.parameters == sum(p.numel() for p in written.parameters())
@@ -167,8 +167,8 @@ def test_a_file_that_is_cut_short_is_refused(path, tmp_path, kept):
 
 def test_a_file_that_is_absent_or_something_else_is_refused(tmp_path):
     with pytest.raises(BadInput, match="there is no file"):
-        language_models.open_model(str(tmp_path / "none.gguf"))
+        catalog.open_model(str(tmp_path / "none.gguf"))
     other = tmp_path / "text.gguf"
     shutil.copy(__file__, other)
     with pytest.raises(BadInput, match="cannot be read as GGUF"):
-        language_models.open_model(str(other))
+        catalog.open_model(str(other))

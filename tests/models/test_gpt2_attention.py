@@ -237,11 +237,11 @@ def test_decoupled_rope_by_complex_numbers(x):
 )
 def test_decoding_absorbs_and_expands_alike(name, monkeypatch):
     """The same chunks through both paths."""
-    from assay.models.gpt2.parts.mla import LatentSource
+    from assay.models.gpt2.parts.mla import LatentProjection
 
     model, idx, found = make(name), tokens(), []
     for absorbs in (True, False):
-        monkeypatch.setattr(LatentSource, "_pays_to_absorb", lambda self, new, a=absorbs: a)
+        monkeypatch.setattr(LatentProjection, "_pays_to_absorb", lambda self, new, a=absorbs: a)
         found.append(decode(model, idx, [4, 1, 1, 10]))
     torch.testing.assert_close(*found, **TOLERANCE)
 

@@ -8,7 +8,7 @@ import torch
 from tiny_gpt2 import make, tokens
 from torch.nn import functional as F
 
-from assay.models.gpt2.coupling import Exports
+from assay.models.gpt2.coupling import AttentionExports
 from assay.models.gpt2.parts.mlp_cross_token import sparse
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}
@@ -47,7 +47,7 @@ def test_cross_token(hidden, mode):
             row[row < 0.5 * row.square().mean(-1, keepdim=True).sqrt()] = 0
         mean[:, i, : i + 1] = row / row.sum(-1, keepdim=True)
     added = coupling.widen(mean @ coupling.squeeze(hidden))
-    found = coupling.enrich(hidden, Exports(hidden, weights), None)
+    found = coupling.enrich(hidden, AttentionExports(hidden, weights), None)
     torch.testing.assert_close(found, hidden + coupling.alpha * added, **TOLERANCE)
 
 
@@ -70,7 +70,7 @@ def test_latent_reciprocity(hidden, tying):
     if tying == "per_head_scalar":
         up = up * sender.share_in.repeat_interleave(16)
         down = down * sender.share_out.repeat_interleave(6)
-    enriched = sender.enrich(hidden, Exports(latent, None), None)
+    enriched = sender.enrich(hidden, AttentionExports(latent, None), None)
     torch.testing.assert_close(enriched, hidden + sender.alpha * up, **TOLERANCE)
     made = sender.emit(hidden, None)
     torch.testing.assert_close(receiver.added_latent(made), receiver.alpha * down, **TOLERANCE)

@@ -7,15 +7,15 @@ from assay.errors import BadInput, CannotRunHere
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from assay.models.pretrained import language_models, loaded, random_models
+from assay.models.pretrained import catalog, language_model, random_weights
 
-KINDS = random_models.names()
+KINDS = random_weights.names()
 TEXT = "To be, or not to be, that is the question."
 
 
 @pytest.fixture(scope="module", params=KINDS)
 def opened(request):
-    return language_models.open_model(request.param)
+    return catalog.open_model(request.param)
 
 
 def test_a_random_model_reads_bytes_and_runs(opened):
@@ -30,8 +30,8 @@ def test_a_random_model_reads_bytes_and_runs(opened):
 def test_the_same_name_gives_the_same_weights_and_no_other(opened):
     name = opened.identity.name
     state = torch.random.get_rng_state()
-    again = language_models.open_model(name)
-    other = language_models.open_model(f"{name}:1")
+    again = catalog.open_model(name)
+    other = catalog.open_model(f"{name}:1")
     assert torch.equal(torch.random.get_rng_state(), state)
     assert again.identity == opened.identity
     assert other.identity.digest != opened.identity.digest
@@ -40,7 +40,7 @@ def test_the_same_name_gives_the_same_weights_and_no_other(opened):
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_shorter_dtype_rounds_the_weights_but_not_the_rotary_frequencies(opened, dtype):
-    short = language_models.open_model(opened.identity.name, dtype=dtype, attention="eager")
+    short = catalog.open_model(opened.identity.name, dtype=dtype, attention="eager")
     assert short.model.config._attn_implementation == "eager"
     for name, parameter in opened.model.named_parameters():
         rounded = parameter.to(getattr(torch, dtype))
@@ -51,7 +51,7 @@ def test_a_shorter_dtype_rounds_the_weights_but_not_the_rotary_frequencies(opene
 
 
 def test_kinds_differ_in_what_attention_sees():
-    llama, qwen3, gpt2 = (language_models.open_model(name).model for name in KINDS)
+    llama, qwen3, gpt2 = (catalog.open_model(name).model for name in KINDS)
     assert llama.config.num_key_value_heads < llama.config.num_attention_heads
     assert qwen3.config.head_dim != qwen3.config.hidden_size // qwen3.config.num_attention_heads
     assert hasattr(qwen3.model.layers[0].self_attn, "q_norm")
@@ -61,7 +61,7 @@ def test_kinds_differ_in_what_attention_sees():
 def test_a_folder_is_read_as_it_was_saved_and_has_no_made_up_tokenizer(opened, tmp_path):
     """transformers answers a folder without a tokenizer with an empty GPT-2 or Qwen tokenizer."""
     opened.model.save_pretrained(tmp_path)
-    found = language_models.open_model(str(tmp_path))
+    found = catalog.open_model(str(tmp_path))
     assert found.tokenizer is None
     assert found.identity.parameters == opened.identity.parameters
     assert found.identity.digest.startswith("sha256:")
@@ -73,8 +73,8 @@ def test_the_digest_of_a_folder_is_that_of_its_weights(tmp_path):
     digests = set()
     for seed in (1, 2):
         folder = tmp_path / str(seed)
-        language_models.open_model(f"random:llama:{seed}").model.save_pretrained(folder)
-        digests.add(language_models.open_model(str(folder)).identity.digest)
+        catalog.open_model(f"random:llama:{seed}").model.save_pretrained(folder)
+        digests.add(catalog.open_model(str(folder)).identity.digest)
     assert len(digests) == 2
 
 
@@ -91,27 +91,27 @@ def test_the_digest_of_a_folder_is_that_of_its_weights(tmp_path):
 )
 def test_what_is_unknown_is_refused_with_what_is_known(name, settings, says):
     with pytest.raises(BadInput, match=says):
-        language_models.open_model(name, **settings)
+        catalog.open_model(name, **settings)
 
 
 def test_a_folder_without_a_model_or_with_pickled_weights_is_refused(tmp_path):
     with pytest.raises(BadInput, match=r"config\.json"):
-        language_models.open_model(str(tmp_path))
+        catalog.open_model(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(BadInput, match="pickled weights are not read"):
-        language_models.open_model(str(tmp_path))
+        catalog.open_model(str(tmp_path))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_device_that_is_not_here_is_not_bad_input():
     with pytest.raises(CannotRunHere, match="cuda"):
-        language_models.open_model("random:llama", device="cuda")
+        catalog.open_model("random:llama", device="cuda")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_a_gpu_computes_what_the_cpu_computes(opened):
-    found = language_models.open_model(opened.identity.name, device="cuda")
+    found = catalog.open_model(opened.identity.name, device="cuda")
     assert found.identity == opened.identity
     assert {p.device.type for p in found.model.parameters()} == {"cuda"}
     ids = torch.tensor([opened.token_ids(TEXT)])
@@ -122,7 +122,7 @@ def test_a_gpu_computes_what_the_cpu_computes(opened):
 
 def test_a_missing_package_is_named_with_its_command():
     with pytest.raises(CannotRunHere, match=r"no_such_package.*pip install 'assay\[hf\]'"):
-        loaded.require(("torch", "no_such_package"), purpose="this test")
+        language_model.require(("torch", "no_such_package"), purpose="this test")
 
 
 def test_a_model_with_too_few_ids_for_bytes_says_so(opened):
@@ -133,4 +133,4 @@ def test_a_model_with_too_few_ids_for_bytes_says_so(opened):
         config = Config()
 
     with pytest.raises(BadInput, match="100 ids"):
-        loaded.Loaded(Model(), None, opened.identity).token_ids(TEXT)
+        language_model.LanguageModel(Model(), None, opened.identity).token_ids(TEXT)

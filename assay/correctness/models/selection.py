@@ -12,7 +12,8 @@ from typing import Any
 from assay import plugins
 from assay.correctness.models import tiny, user_models
 from assay.errors import BadInput
-from assay.models.gpt2 import option_text, steps, variants
+from assay.models.gpt2 import steps, variants
+from assay.models.gpt2.options import SEPARATOR, format_options, parse_options
 from assay.models.gpt2.variants import Variant
 
 GROUPS = {
@@ -153,12 +154,12 @@ def _in_file(path: Path, suffix: str) -> Iterator[SelectedModel]:
 
 
 def _by_name(entry: str, folders: Sequence[Path]) -> SelectedModel:
-    name, _, options = entry.partition(option_text.BETWEEN)
+    name, _, options = entry.partition(SEPARATOR)
     own = user_models.models_in(folders)
     if name in own:
         return _of_class(name, own[name])
     variant = variants.parse(name, folders)
-    return _of_variant(variant, option_text.read(options, latent=variant.latent))
+    return _of_variant(variant, parse_options(options, latent=variant.latent))
 
 
 def _of_step(step: steps.Step, folders: Sequence[Path]) -> SelectedModel:
@@ -169,7 +170,7 @@ def _of_step(step: steps.Step, folders: Sequence[Path]) -> SelectedModel:
 def _of_variant(variant: Variant, options: Mapping[str, Any] | None = None) -> SelectedModel:
     """A variant with options; those at their defaults are left out of its name."""
     changed = {name: value for name, value in (options or {}).items() if value != tiny.FULL[name]}
-    name = option_text.BETWEEN.join(filter(None, (variant.name, option_text.spelled(changed))))
+    name = SEPARATOR.join(filter(None, (variant.name, format_options(changed))))
     return SelectedModel(name=name, variant=variant, options=changed)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
+from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config
 
 LAYERS, HEADS, WIDTH = 4, 2, 16
 _MORE_LAYERS, _MORE_HEADS, _LONGER = 8, 4, 272  # beyond 256, where things are often cut
@@ -29,7 +29,7 @@ _SHAPE: dict[str, int] = {"block_size": 16, "vocab_size": 61}
 FULL = {item.name: item.default for item in fields(RA_MLA_Config)} | {"mlp_width": 4 * 768}
 
 
-def config(*, latent: bool, options: Mapping[str, Any] | None = None) -> Config:
+def config(*, latent: bool, options: Mapping[str, Any] | None = None) -> ModelConfig:
     """The tiny configuration of a variant, with options of the 124M model scaled down."""
     given = {**OPTIONS, **scaled(options or {})}
     if latent:
@@ -39,7 +39,7 @@ def config(*, latent: bool, options: Mapping[str, Any] | None = None) -> Config:
     return GPTConfig(**_SHAPE, n_layer=LAYERS, n_head=HEADS, n_embd=WIDTH, **given)
 
 
-def larger(config: Config) -> Config:
+def larger(config: ModelConfig) -> ModelConfig:
     """More layers, more heads of the same width, and longer sequences."""
     width = _MORE_HEADS * config.head_dim
     if isinstance(config, RA_MLA_Config):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from assay import plugins
 from assay.correctness.models import tiny
 from assay.errors import BadInput
-from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
+from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config
 
 if TYPE_CHECKING:
     from assay.correctness.models.examined_model import ExaminedModel
@@ -81,7 +81,7 @@ def load(path: Path, class_name: str) -> "ExaminedModel":
         )
     first, others = _parameters(path, model_class)
 
-    def build(config: Config) -> nn.Module:
+    def build(config: ModelConfig) -> nn.Module:
         values = {name: getattr(config, name) for name in others}
         return model_class(**{first: config}, **values)
 

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma.core import CORES
+from assay.models.gemma.cores import CORES
 
 
 class Attends(nn.Module):

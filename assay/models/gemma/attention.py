@@ -11,24 +11,24 @@ import jax
 import jax.numpy as jnp
 
 from assay.models.gemma.attend import Attends
-from assay.models.gemma.config import Config
-from assay.models.gemma.core import chosen_core, require_core
+from assay.models.gemma.config import ExpertConfig
+from assay.models.gemma.cores import chosen_core, require_core
 from assay.models.gemma.projection import project_in, project_out
-from assay.models.gemma.refusals import Unsuitable, require_mask, require_positions
 from assay.models.gemma.rope import rotate
+from assay.models.gemma.validation import InvalidInput, require_mask, require_positions
 
 # Keys and values of all tokens so far, each [batch, length, kv_heads, head_dim]; keys are turned.
 KVCache = tuple[jax.Array, jax.Array]
 
 
-class Attention(Attends):
+class MixtureAttention(Attends):
     """One attention over the tokens of all experts.
 
     `core` chooses how the attention itself is computed: xla, cudnn, pallas, or auto, which takes
     what the thresholds file of `assay law` says is the fastest here and xla where it says nothing.
     """
 
-    configs: Sequence[Config]
+    configs: Sequence[ExpertConfig]
     core: str = "auto"
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class Attention(Attends):
         dtype = present[0][1].dtype
         q, k, v = self._project(present)
         if q.dtype != dtype:
-            raise Unsuitable(
+            raise InvalidInput(
                 f"the experts' inputs are {', '.join(str(x.dtype) for _, x in present)}; "
                 "give all of them the same dtype"
             )
@@ -115,26 +115,26 @@ class Attention(Attends):
         return outputs
 
 
-def require_shared_heads(configs: Sequence[Config]) -> None:
+def require_shared_heads(configs: Sequence[ExpertConfig]) -> None:
     """Refuse experts whose heads could not attend to each other."""
     for name in ("head_dim", "num_heads", "num_kv_heads"):
         values = [getattr(config, name) for config in configs]
         if len(set(values)) > 1:
-            raise Unsuitable(
+            raise InvalidInput(
                 f"the experts have {name} {', '.join(map(str, values))}; "
                 "they attend to each other, so give all of them the same"
             )
 
 
 def _present(
-    xs: Sequence[jax.Array | None], configs: Sequence[Config]
+    xs: Sequence[jax.Array | None], configs: Sequence[ExpertConfig]
 ) -> list[tuple[int, jax.Array]]:
     """The experts that take part, by number."""
     if len(xs) != len(configs):
-        raise Unsuitable(
+        raise InvalidInput(
             f"{len(xs)} inputs for {len(configs)} experts; give one for each, None to leave it out"
         )
     present = [(expert, x) for expert, x in enumerate(xs) if x is not None]
     if not present:
-        raise Unsuitable("every expert's input is None; give at least one")
+        raise InvalidInput("every expert's input is None; give at least one")
     return present

@@ -4,15 +4,15 @@ import dataclasses
 from typing import Literal
 
 from assay.models.gemma.lora import LoRAConfig
-from assay.models.gemma.refusals import Unsuitable
+from assay.models.gemma.validation import InvalidInput
 
 PALIGEMMA_VOCAB_SIZE = 257_152
 
-Variant = Literal["dummy", "gemma_300m", "gemma_300m_lora", "gemma_2b", "gemma_2b_lora"]
+VariantName = Literal["dummy", "gemma_300m", "gemma_300m_lora", "gemma_2b", "gemma_2b_lora"]
 
 
 @dataclasses.dataclass
-class Config:
+class ExpertConfig:
     """The sizes of one expert; adapters are looked up under "attn" and "ffn"."""
 
     width: int
@@ -32,15 +32,15 @@ _SIZES = {
 _LORA_RANKS = {"gemma_300m_lora": 32, "gemma_2b_lora": 16}
 
 
-def get_config(variant: Variant) -> Config:
-    """A fresh Config of a named variant; the adapters of `*_lora` have alpha = rank."""
+def stock_config(variant: VariantName) -> ExpertConfig:
+    """A fresh ExpertConfig of a named variant; the adapters of `*_lora` have alpha = rank."""
     rank = _LORA_RANKS.get(variant)
     sizes = _SIZES.get(variant.removesuffix("_lora") if rank else variant)
     if sizes is None:
-        raise Unsuitable(
+        raise InvalidInput(
             f"there is no variant {variant!r}; there are {', '.join([*_SIZES, *_LORA_RANKS])}"
         )
-    return Config(*sizes, lora_configs=adapters(rank) if rank else {})
+    return ExpertConfig(*sizes, lora_configs=adapters(rank) if rank else {})
 
 
 def adapters(rank: int) -> dict[str, LoRAConfig]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from assay.models.gemma.refusals import Unsuitable
+from assay.models.gemma.validation import InvalidInput
 
 
 @struct.dataclass
@@ -40,9 +40,9 @@ def lora_equations(equation: str, config: LoRAConfig) -> tuple[str, str]:
     inputs, arrow, out = equation.partition("->")
     operands = inputs.split(",")
     if not arrow or len(operands) != 2:
-        raise Unsuitable(f"equation {equation!r} is not of the form 'input,weight->output'")
+        raise InvalidInput(f"equation {equation!r} is not of the form 'input,weight->output'")
     if taken := {"L", config.label} & set(equation):
-        raise Unsuitable(
+        raise InvalidInput(
             f"equation {equation!r} uses {', '.join(sorted(taken))}, which is kept for the rank "
             "axis of LoRA; rename that axis in the equation"
         )

@@ -11,42 +11,27 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma import lora, parts
-from assay.models.gemma.attention import Attention
-from assay.models.gemma.config import PALIGEMMA_VOCAB_SIZE, Config, Variant, get_config
-from assay.models.gemma.core import require_core
-from assay.models.gemma.lora import FeedForward
-from assay.models.gemma.parts import Embedder
+from assay.models.gemma import lora, modules
+from assay.models.gemma.attention import MixtureAttention
+from assay.models.gemma.config import PALIGEMMA_VOCAB_SIZE, ExpertConfig, VariantName, stock_config
+from assay.models.gemma.cores import require_core
+from assay.models.gemma.modules import Embedder
 from assay.models.gemma.projection import expert_name
-from assay.models.gemma.refusals import Unsuitable
-
-__all__ = [
-    "PALIGEMMA_VOCAB_SIZE",
-    "Attention",
-    "Block",
-    "Config",
-    "Embedder",
-    "FeedForward",
-    "KVCache",
-    "Module",
-    "RMSNorm",
-    "Variant",
-    "get_config",
-]
+from assay.models.gemma.validation import InvalidInput
 
 # Keys and values, each [depth, batch, length, kv_heads, head_dim].
 KVCache = tuple[jax.Array, jax.Array]
 
 
-class RMSNorm(nn.Module):
+class AdaptiveRMSNorm(nn.Module):
     """Root-mean-square norm; with a condition its scale, shift and gate are computed from that."""
 
     @nn.compact
     def __call__(self, x: jax.Array, cond: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
         """`(normed x [B, T, D], gate)`; gate is [B, 1, D] for a cond [B, C], None without one."""
-        normed, width = parts.unit_rms(x), x.shape[-1]
+        normed, width = modules.unit_rms(x), x.shape[-1]
         if cond is None:
-            normed = normed * parts.learned_scale(self, width)
+            normed = normed * modules.learned_scale(self, width)
             return normed.astype(x.dtype), None
         modulation = nn.Dense(3 * width, kernel_init=nn.initializers.zeros, dtype=x.dtype)(cond)
         scale, shift, gate = jnp.split(modulation[:, None, :], 3, axis=-1)
@@ -54,10 +39,10 @@ class RMSNorm(nn.Module):
         return normed.astype(x.dtype), gate
 
 
-class Block(nn.Module):
+class MixtureBlock(nn.Module):
     """One layer: the common attention, then each expert's MLP, each on its residual stream."""
 
-    configs: tuple[Config, ...]
+    configs: tuple[ExpertConfig, ...]
     dropout: float = 0.0
     dropout_bdims: tuple[int, ...] = ()
     core: str = "auto"
@@ -72,29 +57,29 @@ class Block(nn.Module):
         adarms_cond: Sequence[jax.Array | None],
         deterministic: bool = True,
     ) -> tuple[list[jax.Array | None], tuple[jax.Array, jax.Array]]:
-        """`(xs after the layer, the layer's cache)`; see Attention for the arguments."""
-        dropped = parts.dropout(self, deterministic=deterministic)
-        xs = jax.tree.map(parts.on_mesh, list(xs))
+        """xs after the layer and the layer's cache; arguments as for MixtureAttention."""
+        dropped = modules.dropout(self, deterministic=deterministic)
+        xs = jax.tree.map(modules.on_mesh, list(xs))
         normed, gates = self._normed("pre_attention_norm", xs, adarms_cond)
-        attention = Attention(configs=self.configs, core=self.core, name="attn")
+        attention = MixtureAttention(configs=self.configs, core=self.core, name="attn")
         attended, kv_cache = attention(normed, positions, attn_mask, kv_cache)
         attended = jax.tree.map(dropped, attended)
-        xs = [_add(*parts) for parts in zip(xs, attended, gates, strict=True)]
+        xs = [_add(*streams) for streams in zip(xs, attended, gates, strict=True)]
 
         normed, gates = self._normed("pre_ffw_norm", xs, adarms_cond)
         fed = [
             None if x is None else self._feed_forward(x, expert) for expert, x in enumerate(normed)
         ]
         fed = jax.tree.map(dropped, fed)
-        xs = [_add(*parts) for parts in zip(xs, fed, gates, strict=True)]
-        return jax.tree.map(parts.on_mesh, xs), kv_cache
+        xs = [_add(*streams) for streams in zip(xs, fed, gates, strict=True)]
+        return jax.tree.map(modules.on_mesh, xs), kv_cache
 
     def _normed(
         self, name: str, xs: Sequence[jax.Array | None], conds: Sequence[jax.Array | None]
     ) -> tuple[list[jax.Array | None], list[jax.Array | None]]:
         """Each expert's normed input and gate."""
         pairs = [
-            (None, None) if x is None else RMSNorm(name=expert_name(name, expert))(x, cond)
+            (None, None) if x is None else AdaptiveRMSNorm(name=expert_name(name, expert))(x, cond)
             for expert, (x, cond) in enumerate(zip(xs, conds, strict=True))
         ]
         return [normed for normed, _ in pairs], [gate for _, gate in pairs]
@@ -109,10 +94,10 @@ class Block(nn.Module):
         )(x)
 
 
-class Module(nn.Module):
+class MixtureModel(nn.Module):
     """The whole model. `adarms` is kept for callers; what counts is the `adarms_cond` they pass."""
 
-    configs: Sequence[Config]
+    configs: Sequence[ExpertConfig]
     embed_dtype: str
     dropout: float = 0.0
     dropout_bdims: tuple[int, ...] = ()
@@ -127,7 +112,7 @@ class Module(nn.Module):
         """The embedding of the first expert, the layers under one scan, a last norm for each."""
         depths = [config.depth for config in self.configs]
         if len(set(depths)) > 1:
-            raise Unsuitable(
+            raise InvalidInput(
                 f"the experts have depth {', '.join(map(str, depths))}; "
                 "their layers run together, so give all of them the same"
             )
@@ -135,19 +120,20 @@ class Module(nn.Module):
             vocab_size=PALIGEMMA_VOCAB_SIZE, embed_dim=self.configs[0].width, name="embedder"
         )
         block = nn.remat(
-            Block,
+            MixtureBlock,
             prevent_cse=False,  # a scan needs no guard against it
             static_argnums=(6,),  # deterministic, counted from self
             policy=jax.checkpoint_policies.nothing_saveable,
         )
-        self.layers = parts.stack(block, depth=depths[0])(
+        self.layers = modules.stack(block, depth=depths[0])(
             configs=self.configs,
             dropout=self.dropout,
             dropout_bdims=self.dropout_bdims,
             core=self.core,
         )
         self.final_norms = [
-            RMSNorm(name=expert_name("final_norm", expert)) for expert in range(len(self.configs))
+            AdaptiveRMSNorm(name=expert_name("final_norm", expert))
+            for expert in range(len(self.configs))
         ]
 
     def embed(self, tokens: jax.Array) -> jax.Array:
@@ -201,7 +187,7 @@ class Module(nn.Module):
     def _require_one_each(self, xs: list[jax.Array | None], conds: list[jax.Array | None]) -> None:
         for name, given in (("inputs", xs), ("conditions", conds)):
             if len(given) != len(self.configs):
-                raise Unsuitable(
+                raise InvalidInput(
                     f"{len(given)} {name} for {len(self.configs)} experts; "
                     "give one for each, None to leave it out"
                 )
@@ -212,3 +198,9 @@ def _add(x: jax.Array | None, change: jax.Array | None, gate: jax.Array | None) 
     if x is None:
         return None
     return x + change if gate is None else x + change * gate
+
+
+# The names that openpi's file has for these, beside Embedder, KVCache and PALIGEMMA_VOCAB_SIZE.
+Attention, Block, Module, RMSNorm = MixtureAttention, MixtureBlock, MixtureModel, AdaptiveRMSNorm
+Config, Variant, FeedForward = ExpertConfig, VariantName, lora.FeedForward
+get_config = stock_config

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 
 from assay.models.gemma import lora
-from assay.models.gemma.refusals import require_groups, require_width
+from assay.models.gemma.validation import require_groups, require_width
 
 
 def project_in(

@@ -6,7 +6,7 @@ Su et al. 2021 (arXiv 2104.09864), section 3.2, in the pairing that Gemma uses.
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma.refusals import Unsuitable
+from assay.models.gemma.validation import InvalidInput
 
 BASE = 10_000
 
@@ -19,7 +19,7 @@ def rotate(x: jax.Array, positions: jax.Array) -> jax.Array:
     """
     dim = x.shape[-1]
     if dim % 2:
-        raise Unsuitable(f"head_dim {dim} is odd; rotary embedding turns pairs, give an even one")
+        raise InvalidInput(f"head_dim {dim} is odd; rotary embedding turns pairs, give an even one")
     # The order of these operations decides the last bit; it is the order of existing checkpoints.
     exponents = (2.0 / dim) * jnp.arange(dim // 2, dtype=jnp.float32)
     wavelengths = BASE**exponents

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from assay import host
-from assay.models.gemma.refusals import Unsuitable
+from assay.models.gemma.validation import InvalidInput
 
 VARIABLE = "ASSAY_THRESHOLDS"
 USUAL = Path("results/thresholds.json")
@@ -100,12 +100,12 @@ def _load(path: Path) -> dict[str, _Host]:
         if schema == _SCHEMA:
             return msgspec.json.decode(content, type=_File).hosts
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unsuitable(
+        raise InvalidInput(
             f"core='auto' cannot read the thresholds in {path} ({error}); write them again with "
             f"`assay law --thresholds`, set {VARIABLE} to another file or to nothing, "
             "or name a core"
         ) from error
-    raise Unsuitable(
+    raise InvalidInput(
         f"the thresholds in {path} have schema {schema}, core='auto' reads {_SCHEMA}; write them "
         "again with `assay law --thresholds`, or name a core"
     )

@@ -15,29 +15,29 @@ from assay.kv.cache import LayerCache
 from assay.kv.contract import Layout, Stream
 from assay.kv.layouts.mla_latent import NAMES
 from assay.models.gpt2.composition import Variant
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.core import PlainCore
-from assay.models.gpt2.coupling import Exports
+from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.coupling import AttentionExports
 from assay.models.gpt2.linear import linear
-from assay.models.gpt2.sources import DenseSource
+from assay.models.gpt2.softmax_attention import SoftmaxAttention
+from assay.models.gpt2.sources import DenseProjection
 
 
-class Attention(nn.Module):
+class SelfAttention(nn.Module):
     """x [B, T, E] -> [B, T, E], and what the MLP of the block may read."""
 
     def __init__(
-        self, config: Config, variant: Variant, layer: int, *, wants_weights: bool
+        self, config: ModelConfig, variant: Variant, layer: int, *, wants_weights: bool
     ) -> None:
         super().__init__()
         self.reciprocal = variant.build("reciprocal", config, layer)
         self.gating = variant.build("gating", config, layer)
         self.output = variant.build("output", config, layer)
-        self.plain = PlainCore(dropout=config.dropout, explicit=wants_weights)
+        self.plain = SoftmaxAttention(dropout=config.dropout, explicit=wants_weights)
         reads = self.reciprocal.reads if self.reciprocal else {"k": config.n_head}
         if "kv" in variant.parts:
             self.source, self.codecs = _latent_source(config, variant, layer, reads)
         else:
-            self.source, self.codecs = DenseSource(config, reads=reads), nn.ModuleList()
+            self.source, self.codecs = DenseProjection(config, reads=reads), nn.ModuleList()
         self.layout = contract.load(self.source.layout)
         self.c_proj = linear(config, config.n_head * config.head_dim, config.n_embd, residual=True)
 
@@ -54,7 +54,7 @@ class Attention(nn.Module):
         past: LayerCache | None,
         added_latent: torch.Tensor | None,
         head_factor: torch.Tensor | None,
-    ) -> tuple[torch.Tensor, Exports]:
+    ) -> tuple[torch.Tensor, AttentionExports]:
         values = self.source.values(x, start=past.start if past else 0, added=added_latent)
         coding = self._coding(past)
         fresh = coding.encode(self.source.kept(values))
@@ -68,19 +68,19 @@ class Attention(nn.Module):
         merged = out.transpose(1, 2).flatten(2)
         if self.output is not None:
             merged = self.output(merged, x)
-        return self.c_proj(merged), Exports(self.source.latent(values), given.weights)
+        return self.c_proj(merged), AttentionExports(self.source.latent(values), given.weights)
 
-    def _coding(self, past: LayerCache | None) -> "Coding":
+    def _coding(self, past: LayerCache | None) -> "LayerCodec":
         """The layout with its codecs; for a cache they are made ready once."""
         if past is None:
-            return Coding(self.layout, list(self.codecs))
+            return LayerCodec(self.layout, list(self.codecs))
         if past.codecs is None:
             with torch.no_grad():
                 past.codecs = [codec.ready() for codec in self.codecs]
-        return Coding(self.layout, past.codecs)
+        return LayerCodec(self.layout, past.codecs)
 
 
-class Coding(NamedTuple):
+class LayerCodec(NamedTuple):
     """How what a layer computes becomes what is kept, and latents again."""
 
     layout: Layout

@@ -5,9 +5,9 @@ from torch import nn
 
 from assay.kv.cache import LayerCache
 from assay.kv.contract import State, Stream
-from assay.models.gpt2.attention import Attention
+from assay.models.gpt2.attention import SelfAttention
 from assay.models.gpt2.composition import Variant
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.coupling import Context, Coupling
 from assay.models.gpt2.mlp import DenseMLP
 
@@ -15,7 +15,7 @@ COUPLINGS = ("mlp_gate", "mlp_cross", "mlp_latent")
 
 
 class Block(nn.Module):
-    def __init__(self, config: Config, variant: Variant, layer: int) -> None:
+    def __init__(self, config: ModelConfig, variant: Variant, layer: int) -> None:
         super().__init__()
         self.mlp = variant.build("mlp", config, layer) or DenseMLP(config)
         latent_width = getattr(config, "d_latent", config.n_embd)
@@ -30,7 +30,7 @@ class Block(nn.Module):
         )
         wants_weights = any(coupling.wants_weights for coupling in self._coupled())
         self.ln_1 = nn.LayerNorm(config.n_embd, bias=config.bias)
-        self.attn = Attention(config, variant, layer, wants_weights=wants_weights)
+        self.attn = SelfAttention(config, variant, layer, wants_weights=wants_weights)
         self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.drop = nn.Dropout(config.dropout)
 

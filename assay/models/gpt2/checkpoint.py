@@ -16,13 +16,13 @@ import torch
 
 from assay.errors import BadInput
 from assay.models.gpt2 import checkpoint_file, variants
-from assay.models.gpt2.checkpoint_file import Header, Identity
+from assay.models.gpt2.checkpoint_file import CheckpointHeader, CheckpointIdentity
 from assay.models.gpt2.checkpoint_tensors import apart, count, differences
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.variants import Variant
 
 
-def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> Identity:
+def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> CheckpointIdentity:
     """Write a model of a variant to `path`. `extra` is what else to remember, in JSON's terms."""
     variant, config = getattr(model, "variant", None), getattr(model, "config", None)
     if variant is None or config is None:
@@ -31,7 +31,7 @@ def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> Identity:
             "whose weights these are; save what variants.model_class(NAME) makes"
         )
     tensors, tied = apart(model.state_dict())
-    identity = Identity(
+    identity = CheckpointIdentity(
         variant=variant.name,
         config=_as_json(asdict(config)),
         dtype=_dtype_of(model),
@@ -44,7 +44,7 @@ def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> Identity:
     return identity
 
 
-def identity(path: Path | str) -> Identity:
+def identity(path: Path | str) -> CheckpointIdentity:
     """Whose weights a checkpoint holds; its tensors are not read."""
     return checkpoint_file.header(Path(path)).identity
 
@@ -53,7 +53,7 @@ def load(
     path: Path | str,
     *,
     expect: str | type | None = None,
-    config: Config | None = None,
+    config: ModelConfig | None = None,
     device: str = "cpu",
     folders: Sequence[Path] = (),
 ) -> torch.nn.Module:
@@ -78,7 +78,9 @@ def load(
     return model.to(device)
 
 
-def _variant(found: Header, expect: str | type | None, folders: Sequence[Path]) -> Variant:
+def _variant(
+    found: CheckpointHeader, expect: str | type | None, folders: Sequence[Path]
+) -> Variant:
     """The variant of a checkpoint, which must be the expected one."""
     named = found.identity.variant
     if expect is not None:
@@ -106,7 +108,7 @@ def _canonical(expect: str | type, folders: Sequence[Path]) -> str:
     return variant.name
 
 
-def _config(found: Header, kind: type, wanted: Config | None) -> Config:
+def _config(found: CheckpointHeader, kind: type, wanted: ModelConfig | None) -> ModelConfig:
     """The configuration of a checkpoint, which must be the expected one."""
     said = found.identity.config
     names = {field.name for field in fields(kind)}

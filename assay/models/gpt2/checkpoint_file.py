@@ -38,7 +38,7 @@ Form = tuple[str, tuple[int, ...]]  # dtype and shape of a tensor
 
 
 @dataclass(frozen=True, kw_only=True)
-class Identity:
+class CheckpointIdentity:
     """Whose weights a checkpoint holds, as its header says."""
 
     variant: str
@@ -51,15 +51,15 @@ class Identity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Header:
+class CheckpointHeader:
     """What is known of a checkpoint before its tensors are read."""
 
     path: Path
-    identity: Identity
+    identity: CheckpointIdentity
     tensors: dict[str, Form]
 
 
-def write(path: Path, tensors: Mapping[str, torch.Tensor], identity: Identity) -> None:
+def write(path: Path, tensors: Mapping[str, torch.Tensor], identity: CheckpointIdentity) -> None:
     """Write a checkpoint whole or not at all; its folder must be there."""
     told = {name: _text(value) for name, value in vars(identity).items()}
     metadata = {"format": FORMAT, "version": str(VERSION), **told}
@@ -79,7 +79,7 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor], identity: Identity) -
             temporary.unlink(missing_ok=True)
 
 
-def header(path: Path) -> Header:
+def header(path: Path) -> CheckpointHeader:
     """The identity and the forms of the tensors, none of which is read."""
     with _opened(path) as file:
         metadata = file.metadata() or {}
@@ -96,20 +96,21 @@ def header(path: Path) -> Header:
             f"version {VERSION}; use the assay that wrote it"
         )
     try:
-        told = {name: metadata[name] for name in Identity.__annotations__}
+        told = {name: metadata[name] for name in CheckpointIdentity.__annotations__}
         decoded = {name: msgspec.json.decode(text) for name, text in told.items()}
-        identity = msgspec.convert(decoded, Identity)
+        identity = msgspec.convert(decoded, CheckpointIdentity)
         if identity.dtype not in _FLOATS:
             raise ValueError(f"dtype {identity.dtype!r} is none of {', '.join(_FLOATS)}")
-        return Header(path=path, identity=identity, tensors=tensors)
+        return CheckpointHeader(path=path, identity=identity, tensors=tensors)
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise BadInput(
             f"{path} does not say whose weights it holds ({type(error).__name__}: {error}); "
-            f"wanted {', '.join(Identity.__annotations__)} in its metadata; take another copy of it"
+            f"wanted {', '.join(CheckpointIdentity.__annotations__)} in its metadata; "
+            "take another copy of it"
         ) from error
 
 
-def read(found: Header) -> dict[str, torch.Tensor]:
+def read(found: CheckpointHeader) -> dict[str, torch.Tensor]:
     """All tensors of a checkpoint, those under a second name too; they must be as written."""
     with _opened(found.path) as file:
         tensors = {name: file.get_tensor(name) for name in found.tensors}

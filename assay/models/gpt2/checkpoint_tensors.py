@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import torch
 
-from assay.models.gpt2.checkpoint_file import Form, Header
+from assay.models.gpt2.checkpoint_file import CheckpointHeader, Form
 
 
 def apart(state: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
@@ -24,7 +24,7 @@ def apart(state: Mapping[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], d
     return tensors, tied
 
 
-def differences(found: Header, model: torch.nn.Module) -> list[str]:
+def differences(found: CheckpointHeader, model: torch.nn.Module) -> list[str]:
     """What keeps a checkpoint from filling a model, one sentence each."""
     tensors, tied = apart(model.state_dict())
     wanted = {name: _form(tensor) for name, tensor in tensors.items()}

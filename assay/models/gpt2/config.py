@@ -117,10 +117,10 @@ class RA_MLA_Config(PartOptions):
         return self.d_model
 
 
-Config = GPTConfig | RA_MLA_Config
+ModelConfig = GPTConfig | RA_MLA_Config
 
 
-def mlp_width(config: Config) -> int:
+def mlp_width(config: ModelConfig) -> int:
     """The hidden width of a dense MLP."""
     return config.mlp_width or 4 * config.n_embd
 

@@ -17,7 +17,7 @@ from assay.kv.contract import State, Stream
 Context = Mapping[str, torch.Tensor]
 
 
-class Exports(NamedTuple):
+class AttentionExports(NamedTuple):
     """What attention leaves for the MLP of its block."""
 
     latent: torch.Tensor  # [B, T, latent width], of the new tokens, before any codec
@@ -51,7 +51,7 @@ class Coupling(nn.Module):
         return None
 
     def enrich(
-        self, hidden: torch.Tensor, exports: Exports, past: LayerCache | None
+        self, hidden: torch.Tensor, exports: AttentionExports, past: LayerCache | None
     ) -> torch.Tensor:
         """The hidden values of the MLP, [B, T, width], with what attention adds to them."""
         return hidden

@@ -7,13 +7,18 @@ from math import sqrt
 
 from torch import nn
 
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 
 DEVIATION = 0.02
 
 
 def linear(
-    config: Config, wide_in: int, wide_out: int, *, bias: bool | None = None, residual: bool = False
+    config: ModelConfig,
+    wide_in: int,
+    wide_out: int,
+    *,
+    bias: bool | None = None,
+    residual: bool = False,
 ) -> nn.Linear:
     """A map with the configuration's bias switch, unless `bias` says otherwise. A `residual` one,
     whose output is added to the stream, starts smaller by the root of the number of additions."""

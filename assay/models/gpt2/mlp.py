@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.models.gpt2.config import Config, mlp_width
+from assay.models.gpt2.config import ModelConfig, mlp_width
 from assay.models.gpt2.linear import linear
 
 
 class DenseMLP(nn.Module):
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.width = mlp_width(config)
         self.c_fc = linear(config, config.n_embd, self.width)

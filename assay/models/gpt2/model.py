@@ -15,7 +15,7 @@ from assay.kv import cache as kv_cache
 from assay.kv.cache import Cache
 from assay.models.gpt2.block import Block
 from assay.models.gpt2.composition import BASE, Variant, parse
-from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
+from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config
 from assay.models.gpt2.coupling import Context, Coupling
 from assay.models.gpt2.linear import embedding
 
@@ -27,7 +27,7 @@ class Decoder(nn.Module):
 
     variant: Variant
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
         self.wte = embedding(config.vocab_size, config.n_embd)

@@ -14,18 +14,18 @@ import torch
 from torch import nn
 
 from assay.kv.contract import KVSpec
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.linear import linear
-from assay.models.gpt2.views import HeadView, View
+from assay.models.gpt2.operands import ExpandedOperands, Operands
 
 
-class DenseSource(nn.Module):
+class DenseProjection(nn.Module):
     """q, k and v of every head in one projection. `reads` says which of k and q of earlier tokens
     are read, and of how many heads."""
 
     layout = "dense"
 
-    def __init__(self, config: Config, *, reads: Mapping[str, int]) -> None:
+    def __init__(self, config: ModelConfig, *, reads: Mapping[str, int]) -> None:
         super().__init__()
         self.heads, self.head_dim = config.n_head, config.head_dim
         self.reads = dict(reads)
@@ -71,9 +71,9 @@ class DenseSource(nn.Module):
         stored: Mapping[str, torch.Tensor],
         coding: Any,
         **how: bool,
-    ) -> View:
+    ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
-        return HeadView(new=values, all=stored, scale=self.scale, **how)
+        return ExpandedOperands(new=values, all=stored, scale=self.scale, **how)
 
     def swap_roles_(self) -> bool:
         """Exchange the weights of queries and keys; True, for they are made alike."""

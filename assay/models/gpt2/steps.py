@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.errors import BadInput
-from assay.models.gpt2 import option_text
+from assay.models.gpt2.options import format_options
 
 Family = Literal["named", "ratio"]
 PAGE = Path(__file__).parents[3] / "docs" / "models-steps.md"
@@ -199,7 +199,7 @@ def page() -> str:
 
 def _row(step: Step) -> str:
     told = step.description + (f" ({step.wanting})" if step.wanting else "")
-    options = f"`{option_text.spelled(step.options)}`" if step.options else ""
+    options = f"`{format_options(step.options)}`" if step.options else ""
     return f"| {step.id} | {', '.join(step.aliases)} | `{step.variant}` | {options} | {told} |"
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from assay.models.gemma.attention import Attention, KVCache
-from assay.models.gemma.config import Config
+from assay.models.gemma.attention import KVCache, MixtureAttention
+from assay.models.gemma.config import ExpertConfig
 from assay.models.layers import _gemma
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def apply(
 ) -> tuple[jax.Array, KVCache]:
     """Output and cache."""
     heads, kv_heads, head_dim = _gemma.sizes(params)
-    config = Config(
+    config = ExpertConfig(
         width=x.shape[-1],
         depth=1,  # not used, nor is the size of the MLP: this is the attention alone
         mlp_dim=1,
@@ -42,7 +42,7 @@ def apply(
         num_kv_heads=kv_heads,
         head_dim=head_dim,
     )
-    layer = Attention(configs=[config], core=core)
+    layer = MixtureAttention(configs=[config], core=core)
     (out,), cache = layer.apply(_gemma.variables(params), [x], positions, mask, cache)
     return out, cache
 

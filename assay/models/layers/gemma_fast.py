@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from assay.models.gemma.fast.attention import Attention
+from assay.models.gemma.fast.attention import AutoregressiveAttention
 from assay.models.gemma.fast.cache import KVCache
 from assay.models.layers import _gemma
 
@@ -34,7 +34,7 @@ def apply(
 ) -> tuple[jax.Array, KVCache]:
     """Output and cache."""
     heads, kv_heads, head_dim = _gemma.sizes(params)
-    layer = Attention(
+    layer = AutoregressiveAttention(
         num_heads=heads,
         num_kv_heads=kv_heads,
         features=x.shape[-1],

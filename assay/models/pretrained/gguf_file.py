@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from assay.errors import BadInput
-from assay.models.pretrained import loaded
+from assay.models.pretrained import language_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class GgufFile:
 
 def read(path: Path) -> GgufFile:
     """The file at `path`; one that is absent, cut short or of another format is refused."""
-    loaded.require(("gguf",), purpose=f"reading {path.name}")
+    language_model.require(("gguf",), purpose=f"reading {path.name}")
     import gguf
 
     if not path.is_file():

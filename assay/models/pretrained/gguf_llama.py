@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from assay.errors import BadInput
-from assay.models.pretrained import gguf_file, gguf_tokenizer, loaded
+from assay.models.pretrained import gguf_file, gguf_tokenizer, language_model
 from assay.models.pretrained.gguf_file import GgufFile
+from assay.models.pretrained.language_model import LanguageModel, ModelIdentity
 
 # llama.cpp's names of tensors and transformers'.
 _OUTSIDE = {
@@ -32,19 +33,19 @@ _LAYER = re.compile(r"blk\.(\d+)\.(\w+)\.weight")
 
 def load(
     path: Path, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
-) -> loaded.Loaded:
+) -> LanguageModel:
     """The Llama in the file at `path` and its tokenizer; another architecture is refused."""
-    loaded.require(("torch", "transformers", "gguf"), purpose=f"reading {path.name}")
-    wanted = loaded.torch_dtype(dtype)
+    language_model.require(("torch", "transformers", "gguf"), purpose=f"reading {path.name}")
+    wanted = language_model.torch_dtype(dtype)
     file = gguf_file.read(path)
     tokenizer = gguf_tokenizer.tokenizer_of(file)
-    model = loaded.place(_model(file, wanted, attention), device)
+    model = language_model.place(_model(file, wanted, attention), device)
     title, licence = file.fields.get("general.name"), file.fields.get("general.license")
-    identity = loaded.ModelIdentity(
+    identity = ModelIdentity(
         name=str(path),
         title=title,
         architecture=type(model).__name__,
-        parameters=loaded.count_parameters(model),
+        parameters=language_model.count_parameters(model),
         digest=file.digest,
         stored=file.storage,
         licence=licence,
@@ -54,7 +55,7 @@ def load(
             **({} if licence else {"licence": "the file names none"}),
         },
     )
-    return loaded.Loaded(model, tokenizer, identity)
+    return LanguageModel(model, tokenizer, identity)
 
 
 def _model(file: GgufFile, dtype: Any, attention: str) -> Any:
@@ -66,7 +67,7 @@ def _model(file: GgufFile, dtype: Any, attention: str) -> Any:
         torch_name: torch.from_numpy(_weight(file, name, config))
         for name, torch_name in _names(file).items()
     }
-    with loaded.quiet(), loaded.refusals_of_attention(attention):
+    with language_model.quiet(), language_model.refusals_of_attention(attention):
         model, report = transformers.LlamaForCausalLM.from_pretrained(
             None,
             config=config,

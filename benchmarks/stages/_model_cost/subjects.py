@@ -7,7 +7,7 @@ import torch
 
 from assay.correctness.models import tiny
 from assay.models.gpt2 import variants
-from assay.models.gpt2.config import Config, GPTConfig, RA_MLA_Config
+from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config
 
 BASELINE = "GPT2"
 _AWAKE = 0.02  # noise on all weights, so that no gate that starts at zero hides its mechanism
@@ -24,7 +24,7 @@ class Shape:
     def vocabulary(self) -> int:
         return self.config(latent=False).vocab_size
 
-    def config(self, *, latent: bool) -> Config:
+    def config(self, *, latent: bool) -> ModelConfig:
         if self.size == "tiny":
             return tiny.config(latent=latent)
         return RA_MLA_Config() if latent else GPTConfig()

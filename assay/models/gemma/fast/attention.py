@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from assay.models.gemma.attend import Attends
-from assay.models.gemma.core import chosen_core, require_core
+from assay.models.gemma.cores import chosen_core, require_core
 from assay.models.gemma.fast.cache import KVCache, append, fill, require_room
 from assay.models.gemma.lora import LoRAConfig
 from assay.models.gemma.projection import project_in, project_out
-from assay.models.gemma.refusals import require_mask, require_positions
 from assay.models.gemma.rope import rotate
+from assay.models.gemma.validation import require_mask, require_positions
 
 
-class Attention(Attends):
+class AutoregressiveAttention(Attends):
     """Attention over the slots of a cache, which the call makes or extends.
 
     Turned queries stay float32. Keys and values are cast to `cache_dtype` (float32 where it is

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.models.gemma.refusals import Unsuitable
+from assay.models.gemma.validation import InvalidInput
 
 KVCache = tuple[jax.Array, jax.Array, jax.Array]
 
@@ -17,7 +17,7 @@ def fill(k: jax.Array, v: jax.Array, *, capacity: int, dtype: jnp.dtype) -> KVCa
     """A new cache of `capacity` slots that starts with k and v [B, T, K, H], zeros behind them."""
     batch, length = k.shape[:2]
     if capacity < length:
-        raise Unsuitable(
+        raise InvalidInput(
             f"the mask makes a cache of {capacity} slots for {length} tokens; "
             "pad its last axis to the tokens of the prompt and those to be decoded"
         )
@@ -34,13 +34,13 @@ def append(k: jax.Array, v: jax.Array, cache: KVCache, *, dtype: jnp.dtype) -> K
     """
     idx, keys, values = cache
     if k.shape[1] != 1:
-        raise Unsuitable(
+        raise InvalidInput(
             f"{k.shape[1]} tokens for a cache that takes one at a time; "
             "decode token by token, or pass no cache to start a new one"
         )
     for held in (keys, values):
         if held.dtype != jnp.dtype(dtype):
-            raise Unsuitable(
+            raise InvalidInput(
                 f"the cache holds {held.dtype} and would be given {jnp.dtype(dtype)}; "
                 "decode with the cache_dtype it was filled with"
             )
@@ -64,7 +64,7 @@ def require_room(cache: KVCache) -> None:
         return
     capacity, written = keys.shape[-3], int(np.asarray(idx).flat[0])
     if written >= capacity:
-        raise Unsuitable(
+        raise InvalidInput(
             f"the cache has {capacity} slots and all are taken (next index {written}); "
             "decode fewer tokens, or pad the mask at prefill to make more slots"
         )

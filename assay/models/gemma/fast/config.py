@@ -2,15 +2,15 @@
 
 from typing import Any, Literal
 
-from assay.models.gemma import config as gemma_config
-from assay.models.gemma.refusals import Unsuitable
+from assay.models.gemma.config import PALIGEMMA_VOCAB_SIZE, stock_config
+from assay.models.gemma.validation import InvalidInput
 
-Variant = Literal["gemma_2b", "gemma_2b_lora"]
+FastVariantName = Literal["gemma_2b", "gemma_2b_lora"]
 
 _VARIANTS = ("gemma_2b", "gemma_2b_lora")
 
 
-class Settings(dict[str, Any]):
+class ModelKeywords(dict[str, Any]):
     """Keywords by name or as attributes: `Module(**settings)` and `settings.width` both work."""
 
     def __getattr__(self, name: str) -> Any:
@@ -22,12 +22,12 @@ class Settings(dict[str, Any]):
         self[name] = value
 
 
-def get_config(variant: Variant) -> Settings:
+def stock_keywords(variant: FastVariantName) -> ModelKeywords:
     """The keywords of a named variant; `lora_configs` is among them for `*_lora` only."""
     if variant not in _VARIANTS:
-        raise Unsuitable(f"there is no variant {variant!r}; there are {', '.join(_VARIANTS)}")
-    config = gemma_config.get_config(variant)
-    settings = Settings(
+        raise InvalidInput(f"there is no variant {variant!r}; there are {', '.join(_VARIANTS)}")
+    config = stock_config(variant)
+    settings = ModelKeywords(
         variant=variant,
         width=config.width,
         depth=config.depth,
@@ -36,10 +36,10 @@ def get_config(variant: Variant) -> Settings:
         num_kv_heads=config.num_kv_heads,
         head_dim=config.head_dim,
         norm_eps=1e-6,
-        vocab_size=gemma_config.PALIGEMMA_VOCAB_SIZE,
+        vocab_size=PALIGEMMA_VOCAB_SIZE,
         scan=True,
         remat_policy="nothing_saveable",
     )
     if config.lora_configs:
-        settings.lora_configs = Settings(config.lora_configs)
+        settings.lora_configs = ModelKeywords(config.lora_configs)
     return settings

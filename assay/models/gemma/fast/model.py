@@ -14,25 +14,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma import lora, parts
-from assay.models.gemma.core import require_core
-from assay.models.gemma.fast.attention import Attention
+from assay.models.gemma import lora, modules
+from assay.models.gemma.cores import require_core
+from assay.models.gemma.fast.attention import AutoregressiveAttention
 from assay.models.gemma.fast.cache import KVCache, require_room
-from assay.models.gemma.fast.config import Variant, get_config
-from assay.models.gemma.lora import Einsum
-from assay.models.gemma.refusals import Unsuitable, require_mask, require_positions
-
-__all__ = [
-    "Attention",
-    "Block",
-    "Einsum",
-    "Embedder",
-    "KVCache",
-    "Module",
-    "RMSNorm",
-    "Variant",
-    "get_config",
-]
+from assay.models.gemma.fast.config import FastVariantName, stock_keywords
+from assay.models.gemma.validation import InvalidInput, require_mask, require_positions
 
 
 class RMSNorm(nn.Module):
@@ -41,17 +28,17 @@ class RMSNorm(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         """x [..., D] normed, in its dtype."""
-        scale = parts.learned_scale(self, x.shape[-1])
-        return (parts.unit_rms(x) * scale).astype(x.dtype)
+        scale = modules.learned_scale(self, x.shape[-1])
+        return (modules.unit_rms(x) * scale).astype(x.dtype)
 
 
-class Embedder(parts.Embedder):
+class ZeroEmbedder(modules.Embedder):
     """The table starts at zero here: it is meant to be loaded."""
 
     TABLE_INIT: ClassVar[nn.initializers.Initializer] = staticmethod(nn.initializers.zeros_init())
 
 
-class Block(nn.Module):
+class AutoregressiveBlock(nn.Module):
     """One layer: attention, then the MLP, each on the residual stream."""
 
     num_heads: int
@@ -75,10 +62,10 @@ class Block(nn.Module):
         decode: bool,
         deterministic: bool = True,
     ) -> tuple[jax.Array, KVCache]:
-        """`(x after the layer, the layer's cache)`; see Attention for the arguments."""
-        dropped = parts.dropout(self, deterministic=deterministic, name="drop")
-        x = parts.on_mesh(x)
-        attention = Attention(
+        """x after the layer and the layer's cache; arguments as for AutoregressiveAttention."""
+        dropped = modules.dropout(self, deterministic=deterministic, name="drop")
+        x = modules.on_mesh(x)
+        attention = AutoregressiveAttention(
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
             features=self.embed_dim,
@@ -102,7 +89,7 @@ class Block(nn.Module):
         return x + dropped(feed_forward(RMSNorm(name="pre_ffw_norm")(x))), kv_cache
 
 
-class Module(nn.Module):
+class AutoregressiveModel(nn.Module):
     """The whole model.
 
     `variant` and `norm_eps` are kept for callers and change nothing: the epsilon is 1e-6. The
@@ -157,7 +144,7 @@ class Module(nn.Module):
         only says that both must be passed. kv_cache: what an earlier call returned, with a leading
         axis for the layers; T is 1 then.
         """
-        embedder = Embedder(vocab_size=self.vocab_size, embed_dim=self.width, name="embedder")
+        embedder = ZeroEmbedder(vocab_size=self.vocab_size, embed_dim=self.width, name="embedder")
         if pre_logits is not None:
             logits = embedder.decode(pre_logits)
             return logits, {"pre_logits": pre_logits, "logits": logits}
@@ -166,7 +153,7 @@ class Module(nn.Module):
         if embed_only:
             return x
         if decode and (positions is None or mask is None):
-            raise Unsuitable("decode was asked for without positions and mask; pass both")
+            raise InvalidInput("decode was asked for without positions and mask; pass both")
         positions, mask = _places(x, positions, mask)
         self._require_dtype_kept()
         if kv_cache is not None:
@@ -187,20 +174,20 @@ class Module(nn.Module):
         self(jnp.zeros((1, 1), dtype=jnp.int32))
 
     def _embedded(
-        self, embedder: Embedder, tokens: jax.Array | None, prefix: jax.Array | None
+        self, embedder: ZeroEmbedder, tokens: jax.Array | None, prefix: jax.Array | None
     ) -> jax.Array:
-        parts = [] if prefix is None else [prefix]
+        pieces = [] if prefix is None else [prefix]
         if tokens is not None:
-            parts.append(embedder.encode(tokens))
-        if not parts:
-            raise Unsuitable("neither tokens nor embedded_prefix was given; pass one or both")
-        return jnp.concatenate(parts, axis=-2).astype(self.embed_dtype)
+            pieces.append(embedder.encode(tokens))
+        if not pieces:
+            raise InvalidInput("neither tokens nor embedded_prefix was given; pass one or both")
+        return jnp.concatenate(pieces, axis=-2).astype(self.embed_dtype)
 
     def _require_dtype_kept(self) -> None:
         """Refuse a cache dtype that would change the dtype of the residual stream."""
         cached = jnp.dtype(self.cache_dtype or jnp.float32)
         if jnp.promote_types(self.embed_dtype, cached) != jnp.dtype(self.embed_dtype):
-            raise Unsuitable(
+            raise InvalidInput(
                 f"embed_dtype {self.embed_dtype} with a {cached} cache gives "
                 f"{jnp.promote_types(self.embed_dtype, cached)} after the first attention; "
                 f"set cache_dtype to {self.embed_dtype!r}"
@@ -208,21 +195,21 @@ class Module(nn.Module):
 
     def _layers(self, width: int) -> nn.Module:
         """All layers as one module that scans over them, rematerialised as `remat_policy` says."""
-        block = Block
+        block = AutoregressiveBlock
         if self.remat_policy != "none":
             policy = getattr(jax.checkpoint_policies, self.remat_policy, None)
             if policy is None:
-                raise Unsuitable(
+                raise InvalidInput(
                     f"there is no remat_policy {self.remat_policy!r}; give 'none' or the name of "
                     "one in jax.checkpoint_policies, such as 'nothing_saveable'"
                 )
             block = nn.remat(
-                Block,
+                AutoregressiveBlock,
                 prevent_cse=not self.scan,
                 static_argnums=(5, 6),  # decode and deterministic, counted from self
                 policy=policy,
             )
-        return parts.stack(block, depth=self.depth)(
+        return modules.stack(block, depth=self.depth)(
             num_heads=self.num_heads,
             num_kv_heads=self.num_kv_heads,
             embed_dim=width,
@@ -251,3 +238,9 @@ def _places(
         mask = mask[:, None, :, :]
     require_mask(mask, wanted=(batch, 1, length, max(length, mask.shape[-1])))
     return positions, mask
+
+
+# The names that openpi's file has for these, beside RMSNorm and KVCache.
+Attention, Block, Module = AutoregressiveAttention, AutoregressiveBlock, AutoregressiveModel
+Einsum, Embedder, Variant = lora.Einsum, ZeroEmbedder, FastVariantName
+get_config = stock_keywords

@@ -12,8 +12,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.core import Attended, average, hide_future, keys_seen, scaled_scores
+from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.softmax_attention import (
+    AttentionOutput,
+    average,
+    hide_future,
+    keys_seen,
+    scaled_scores,
+)
 
 TAG = "RACT"
 SLOT = "gating"
@@ -28,14 +34,14 @@ VARIATIONS = (
 )
 
 
-def build(config: Config, layer: int) -> "CrossTokenGate":
+def build(config: ModelConfig, layer: int) -> "CrossTokenGate":
     return CrossTokenGate(config)
 
 
 class CrossTokenGate(nn.Module):
-    """A core: called as PlainCore is, with its weights in memory."""
+    """A core: called as SoftmaxAttention is, with its weights in memory."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.mode, self.apply_to, self.alpha = config.ct_mode, config.ct_apply, config.ct_alpha
         self.k, self.dropout = config.ct_k, config.dropout
@@ -52,7 +58,7 @@ class CrossTokenGate(nn.Module):
         scale: float,
         bias: torch.Tensor | None = None,
         training: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         scores = scaled_scores(q, k, scale=scale, bias=bias)
         weights = hide_future(scores).softmax(dim=-1)
         factor = (1 - self.alpha) + self.alpha * self.gate(weights)
@@ -60,7 +66,7 @@ class CrossTokenGate(nn.Module):
             weights = hide_future(scores * factor).softmax(dim=-1)
         kept = weights.to(q.dtype)
         out = average(F.dropout(kept, self.dropout if training else 0.0), v)
-        return Attended(out, kept, factor.to(q.dtype) if self.apply_to == "output" else None)
+        return AttentionOutput(out, kept, factor.to(q.dtype) if self.apply_to == "output" else None)
 
     def gate(self, weights: torch.Tensor) -> torch.Tensor:
         """weights [B, H, T, S] -> gates in (0, 1), [B, H, T, 1]."""

@@ -16,7 +16,7 @@ from torch import nn
 from assay.kv.contract import KVSpec
 from assay.models.gpt2.config import RA_MLA_Config
 from assay.models.gpt2.linear import linear
-from assay.models.gpt2.views import AbsorbedView, HeadView, RowMap, View
+from assay.models.gpt2.operands import AbsorbedOperands, ExpandedOperands, Operands, RowMap
 
 TAG = "MLA"
 SLOT = "kv"
@@ -33,11 +33,11 @@ def build(
     made_of: Mapping[str, tuple[str, ...]] | None,
     rope: nn.Module | None,
     spliced: bool,
-) -> "LatentSource":
+) -> "LatentProjection":
     """`reads`: sides of earlier tokens that are read, with their heads; `made_of`: which roles
     come out of which latent, where a part says so; `rope`: decoupled rotary positions."""
     made_of = made_of or (TOKEN if reciprocal else JOINT)
-    return LatentSource(
+    return LatentProjection(
         config,
         reads=reads if reciprocal else {},
         made_of=made_of,
@@ -46,7 +46,7 @@ def build(
     )
 
 
-class LatentSource(nn.Module):
+class LatentProjection(nn.Module):
     """Latents of a token, and the maps that make heads of them.
 
     B batch, H heads, T new tokens, S tokens in all, D head dimension, E width of the model.
@@ -122,7 +122,7 @@ class LatentSource(nn.Module):
         *,
         cached: bool,
         training: bool,
-    ) -> View:
+    ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
         how = {"scale": self.scale, "cached": cached, "training": training}
         rope = values.get("rope_q")
@@ -137,7 +137,7 @@ class LatentSource(nn.Module):
                 every["q"] = stored["q"]
         if rope is not None:
             new["q"] = torch.cat([new["q"], rope], dim=-1)
-        return HeadView(new=new, all=every, **how)
+        return ExpandedOperands(new=new, all=every, **how)
 
     def _pays_to_absorb(self, new: int) -> bool:
         """Fewer multiplications: T rows of width R for each head and token against D, and the
@@ -153,7 +153,7 @@ class LatentSource(nn.Module):
         coding: Any,
         rope: torch.Tensor | None,
         how: dict[str, Any],
-    ) -> AbsorbedView:
+    ) -> AbsorbedOperands:
         expansions = coding.expansions()
         if expansions is None:  # a codec that is not affine: rows are its latents
             stored = coding.decode(stored)
@@ -164,7 +164,7 @@ class LatentSource(nn.Module):
                 rows[role] = stored[name]
                 maps[role] = RowMap(weight=weight, bias=bias, expand=expansions.get(name))
         new = self._heads(coding.decode(fresh)) if self.c_q is None else {"q": values["q"]}
-        return AbsorbedView(new=new, rows=rows, maps=maps, rope=rope, **how)
+        return AbsorbedOperands(new=new, rows=rows, maps=maps, rope=rope, **how)
 
     def _heads(self, latents: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """All roles that come out of latents, [B, H, S, D], the rotated dimensions behind k."""

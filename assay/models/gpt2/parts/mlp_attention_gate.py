@@ -10,7 +10,7 @@ from torch import nn
 
 from assay.kv.cache import LayerCache
 from assay.kv.contract import State
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.coupling import Context, Coupling
 from assay.models.gpt2.linear import linear
 
@@ -20,14 +20,14 @@ NEUTRAL = True
 _SUM = "mg_sum"
 
 
-def build(config: Config, layer: int, *, width: int, latent_width: int) -> "AttentionGate":
+def build(config: ModelConfig, layer: int, *, width: int, latent_width: int) -> "AttentionGate":
     return AttentionGate(config, width=width, layer=layer)
 
 
 class AttentionGate(Coupling):
     """The first block receives nothing and the last sends nothing, so they lack those weights."""
 
-    def __init__(self, config: Config, *, width: int, layer: int) -> None:
+    def __init__(self, config: ModelConfig, *, width: int, layer: int) -> None:
         super().__init__()
         self.alpha = nn.Parameter(torch.tensor(0.1)) if layer > 0 else None
         self.squeeze = self.gate = None

@@ -10,10 +10,10 @@ from torch import nn
 
 from assay.kv.cache import LayerCache
 from assay.kv.contract import Stream
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.core import keys_seen
-from assay.models.gpt2.coupling import Coupling, Exports
+from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.coupling import AttentionExports, Coupling
 from assay.models.gpt2.linear import linear
+from assay.models.gpt2.softmax_attention import keys_seen
 
 TAG = "MX"
 SLOT = "mlp_cross"
@@ -22,14 +22,14 @@ VARIATIONS = ({"mx_sparse": "rms"}, {"mx_sparse": "none"})
 _STREAM = "mx_squeezed"
 
 
-def build(config: Config, layer: int, *, width: int, latent_width: int) -> "CrossToken":
+def build(config: ModelConfig, layer: int, *, width: int, latent_width: int) -> "CrossToken":
     return CrossToken(config, width=width)
 
 
 class CrossToken(Coupling):
     wants_weights = True
 
-    def __init__(self, config: Config, *, width: int) -> None:
+    def __init__(self, config: ModelConfig, *, width: int) -> None:
         super().__init__()
         self.sparse, self.k, self.tau = config.mx_sparse, config.mx_k, config.mx_tau
         self.squeeze = linear(config, width, config.mx_rank, bias=False)
@@ -40,7 +40,7 @@ class CrossToken(Coupling):
         return (Stream(name=_STREAM, width=self.squeeze.out_features, dtype=dtype),)
 
     def enrich(
-        self, hidden: torch.Tensor, exports: Exports, past: LayerCache | None
+        self, hidden: torch.Tensor, exports: AttentionExports, past: LayerCache | None
     ) -> torch.Tensor:
         assert exports.weights is not None  # wants_weights says so
         squeezed = self.squeeze(hidden)

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from assay.errors import BadInput
 from assay.kv.cache import LayerCache
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.coupling import Context, Coupling, Exports
+from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.coupling import AttentionExports, Context, Coupling
 from assay.models.gpt2.linear import linear
 
 TAG = "MR"
@@ -21,14 +21,14 @@ NEUTRAL = True
 VARIATIONS = ({"mr_tying": "untied"}, {"mr_tying": "per_head_scalar"})
 
 
-def build(config: Config, layer: int, *, width: int, latent_width: int) -> "LatentReciprocity":
+def build(config: ModelConfig, layer: int, *, width: int, latent_width: int) -> "LatentReciprocity":
     return LatentReciprocity(config, layer=layer, width=width, latent_width=latent_width)
 
 
 class LatentReciprocity(Coupling):
     """The first block receives nothing and the last sends nothing, so they lack those weights."""
 
-    def __init__(self, config: Config, *, layer: int, width: int, latent_width: int) -> None:
+    def __init__(self, config: ModelConfig, *, layer: int, width: int, latent_width: int) -> None:
         super().__init__()
         self.alpha = nn.Parameter(torch.tensor(0.2))
         self.receives, self.sends = layer > 0, layer < config.n_layer - 1
@@ -49,7 +49,7 @@ class LatentReciprocity(Coupling):
         return self.coupling_scale * self.alpha * context["latent"]
 
     def enrich(
-        self, hidden: torch.Tensor, exports: Exports, past: LayerCache | None
+        self, hidden: torch.Tensor, exports: AttentionExports, past: LayerCache | None
     ) -> torch.Tensor:
         added = _by_head(self.to_hidden(exports.latent.detach()), self.share_in)
         return hidden + self.coupling_scale * self.alpha * added

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.linear import linear
 
 TAG = "M"
@@ -15,12 +15,12 @@ SLOT = "mlp"
 JOINS = True
 
 
-def build(config: Config, layer: int) -> "MLPSplice":
+def build(config: ModelConfig, layer: int) -> "MLPSplice":
     return MLPSplice(config)
 
 
 class MLPSplice(nn.Module):
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         narrow = config.mlp_splice_width
         self.width = 4 * narrow

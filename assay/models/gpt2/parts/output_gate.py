@@ -6,7 +6,7 @@ Qiu et al. 2025 (arXiv 2505.06708), gate after the attention product. It starts 
 import torch
 from torch import nn
 
-from assay.models.gpt2.config import Config
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.linear import linear
 
 TAG = "GATE"
@@ -14,12 +14,12 @@ SLOT = "output"
 NEUTRAL = True
 
 
-def build(config: Config, layer: int) -> "OutputGate":
+def build(config: ModelConfig, layer: int) -> "OutputGate":
     return OutputGate(config)
 
 
 class OutputGate(nn.Module):
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.c_gate = linear(config, config.n_embd, config.n_head * config.head_dim, bias=True)
 

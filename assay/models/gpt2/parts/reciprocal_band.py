@@ -7,16 +7,16 @@ after the sum.
 import torch
 from torch import nn
 
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.core import Attended, seen
-from assay.models.gpt2.views import View
+from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.operands import Operands
+from assay.models.gpt2.softmax_attention import AttentionOutput, seen
 
 TAG = "RABAND"
 SLOT = "reciprocal"
 NEUTRAL = True
 
 
-def build(config: Config, layer: int) -> "BandedReciprocal":
+def build(config: ModelConfig, layer: int) -> "BandedReciprocal":
     return BandedReciprocal(heads=config.n_head, alpha=config.ra_alpha, window=config.ra_window)
 
 
@@ -28,7 +28,7 @@ class BandedReciprocal(nn.Module):
         self.reads = {"k": heads, "q": heads}
         self.alpha, self.window = alpha, window
 
-    def forward(self, view: View, core: object) -> Attended:
+    def forward(self, view: Operands, core: object) -> AttentionOutput:
         scores = view.scores(swapped=True)
         new, total = scores.shape[-2:]
         near = ~seen(new, total, scores.device).tril(total - new - self.window - 1)

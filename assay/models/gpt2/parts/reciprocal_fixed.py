@@ -7,16 +7,16 @@ with it comes from elsewhere. It is kept because that makes it a free test of an
 
 from torch import nn
 
-from assay.models.gpt2.config import Config, layer_set
-from assay.models.gpt2.core import Attended
-from assay.models.gpt2.views import View
+from assay.models.gpt2.config import ModelConfig, layer_set
+from assay.models.gpt2.operands import Operands
+from assay.models.gpt2.softmax_attention import AttentionOutput
 
 TAG = "RA"
 SLOT = "reciprocal"
 VARIATIONS = ({"ra_layers": "all"}, {"ra_layers": "alternating"})
 
 
-def build(config: Config, layer: int) -> "FixedReciprocal":
+def build(config: ModelConfig, layer: int) -> "FixedReciprocal":
     swapped = layer in layer_set(config.ra_layers, config.n_layer, option="ra_layers")
     return FixedReciprocal(swapped=swapped, heads=config.n_head)
 
@@ -27,5 +27,5 @@ class FixedReciprocal(nn.Module):
         self.swapped = swapped
         self.reads = {"q": heads} if swapped else {"k": heads}
 
-    def forward(self, view: View, core: object) -> Attended:
+    def forward(self, view: Operands, core: object) -> AttentionOutput:
         return view.attend(core, *view.pair(swapped=self.swapped))

@@ -7,16 +7,16 @@ transpose of masked scores shows each token its future. Training and evaluation 
 import torch
 from torch import nn
 
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.core import Attended
-from assay.models.gpt2.views import View
+from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.operands import Operands
+from assay.models.gpt2.softmax_attention import AttentionOutput
 
 TAG = "RALEARN"
 SLOT = "reciprocal"
 NEUTRAL = True
 
 
-def build(config: Config, layer: int) -> "LearnedReciprocal":
+def build(config: ModelConfig, layer: int) -> "LearnedReciprocal":
     return LearnedReciprocal(config.n_head)
 
 
@@ -28,14 +28,14 @@ class LearnedReciprocal(nn.Module):
         self.reads = {"k": heads, "q": heads}
         self.logit = nn.Parameter(torch.zeros(()))
 
-    def forward(self, view: View, core: object) -> Attended:
+    def forward(self, view: Operands, core: object) -> AttentionOutput:
         standard = view.attend(core, *view.pair())
         swapped = view.attend(core, *view.pair(swapped=True))
         share = self.logit.sigmoid()
         out = (1 - share) * standard.out + share * swapped.out
         if standard.weights is None:
-            return Attended(out)
-        return Attended(out, (1 - share) * standard.weights + share * swapped.weights)
+            return AttentionOutput(out)
+        return AttentionOutput(out, (1 - share) * standard.weights + share * swapped.weights)
 
     def neutral_(self) -> None:
         nn.init.constant_(self.logit, -1e4)

@@ -8,10 +8,10 @@ same for a whole row and leaves the softmax as it is.
 import torch
 from torch import nn
 
-from assay.models.gpt2.config import Config
-from assay.models.gpt2.core import Attended
+from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.linear import DEVIATION
-from assay.models.gpt2.views import View
+from assay.models.gpt2.operands import Operands
+from assay.models.gpt2.softmax_attention import AttentionOutput
 
 TAG = "RAMIX"
 SLOT = "reciprocal"
@@ -19,7 +19,7 @@ NEUTRAL = True
 START = (2.2, 0.6, 0.1)  # shares of 0.76, 0.15 and 0.09
 
 
-def build(config: Config, layer: int) -> "MixedScores":
+def build(config: ModelConfig, layer: int) -> "MixedScores":
     return MixedScores(heads=config.n_head, head_dim=config.head_dim)
 
 
@@ -32,7 +32,7 @@ class MixedScores(nn.Module):
         self.shares = nn.Parameter(torch.tensor(START).repeat(heads, 1))
         self.u = nn.Parameter(DEVIATION * torch.randn(heads, head_dim))
 
-    def forward(self, view: View, core: object) -> Attended:
+    def forward(self, view: Operands, core: object) -> AttentionOutput:
         standard, swapped, alone = self.shares.softmax(dim=-1)[:, :, None, None].unbind(1)
         probe = alone * self.u[:, None] / view.scale  # the view scales what it scores
         rows, columns, bias = view.mixed(standard, swapped, probe)

@@ -8,23 +8,23 @@ import torch
 from torch import nn
 
 from assay.errors import BadInput
-from assay.models.gpt2.config import Config, layer_set
-from assay.models.gpt2.core import Attended, fused
+from assay.models.gpt2.config import ModelConfig, layer_set
 from assay.models.gpt2.linear import linear
-from assay.models.gpt2.views import View
+from assay.models.gpt2.operands import Operands
+from assay.models.gpt2.softmax_attention import AttentionOutput, fused
 
 TAG = "RAVIEW"
 SLOT = "reciprocal"
 NEUTRAL = True
 
 
-def build(config: Config, layer: int) -> "ExtraView | None":
+def build(config: ModelConfig, layer: int) -> "ExtraView | None":
     chosen = layer_set(config.ra_view_layers, config.n_layer, option="ra_view_layers")
     return ExtraView(config) if layer in chosen else None
 
 
 class ExtraView(nn.Module):
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         heads = config.ra_view_heads
         if heads > config.n_head:
@@ -36,18 +36,18 @@ class ExtraView(nn.Module):
         self.norm = nn.LayerNorm(wide, bias=config.bias)
         self.beta = nn.Parameter(torch.zeros(()))
 
-    def forward(self, view: View, core: object) -> Attended:
+    def forward(self, view: Operands, core: object) -> AttentionOutput:
         given = view.attend(core, *view.pair())
         seen = view.attend(_plain, *view.pair(swapped=True, heads=self.heads), heads=self.heads)
         batch, heads, tokens, dim = given.out.shape
         extra = self.norm(self.project(seen.out.transpose(1, 2).flatten(2)))
         extra = extra.view(batch, tokens, heads, dim).transpose(1, 2)
-        return Attended(given.out + self.beta.tanh() * extra, given.weights)
+        return AttentionOutput(given.out + self.beta.tanh() * extra, given.weights)
 
     def neutral_(self) -> None:
         nn.init.zeros_(self.beta)
 
 
-def _plain(q, k, v, *, scale, bias, training) -> Attended:  # noqa: ANN001
+def _plain(q, k, v, *, scale, bias, training) -> AttentionOutput:  # noqa: ANN001
     """Without dropout: the extra view is a difference, which noise would drown."""
-    return Attended(fused(q, k, v, scale=scale, bias=bias))
+    return AttentionOutput(fused(q, k, v, scale=scale, bias=bias))

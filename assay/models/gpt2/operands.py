@@ -1,8 +1,8 @@
 """What attention reads: new tokens on one side, all tokens on the other, in either role.
 
 Standard attention scores a new query against all keys; swapped, it scores a new key against all
-queries. A view has both, whatever a cache keeps. HeadView has every head's rows in memory.
-AbsorbedView leaves the rows as a cache keeps them, shared by all heads, and takes the maps that
+queries. A view has both, whatever a cache keeps. ExpandedOperands has every head's rows in memory.
+AbsorbedOperands leaves the rows as a cache keeps them, shared by all heads, and takes the maps that
 make keys and values of them to the side of the new token and of the output: a step then costs
 rows times their width, not rows times all heads.
 
@@ -17,13 +17,13 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from assay.models.gpt2.core import Attended, products
+from assay.models.gpt2.softmax_attention import AttentionOutput, products
 
 ALL = slice(None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class View(ABC):
+class Operands(ABC):
     """What both kinds have. `new` holds q and k of the new tokens, [B, H, T, D]."""
 
     new: Mapping[str, torch.Tensor]
@@ -64,7 +64,7 @@ class View(ABC):
         *,
         bias: torch.Tensor | None = None,
         heads: slice = ALL,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """Attention through `core`, its output finished and multiplied by its factor."""
         given = core(
             rows,
@@ -75,11 +75,11 @@ class View(ABC):
             training=self.training,
         )
         out = self.finish(given.out, heads)
-        return Attended(out if given.factor is None else out * given.factor, given.weights)
+        return AttentionOutput(out if given.factor is None else out * given.factor, given.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadView(View):
+class ExpandedOperands(Operands):
     """`all` holds v and those of k and q that are read, [B, H, S, D]."""
 
     all: Mapping[str, torch.Tensor]
@@ -143,7 +143,7 @@ class RowMap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbsorbedView(View):
+class AbsorbedOperands(Operands):
     """`rows` are what is kept of all tokens, [B, S, R] by role; `maps` make vectors of them.
 
     A row of keys may end in rotated dimensions; `rope` are those of the new queries [B, H, T, r].

@@ -8,7 +8,8 @@ rotary embedding. They read bytes (256 ids).
 from typing import Any
 
 from assay.errors import BadInput
-from assay.models.pretrained import loaded
+from assay.models.pretrained import language_model
+from assay.models.pretrained.language_model import LanguageModel, ModelIdentity
 
 PREFIX = "random:"
 # Parameters of transformers' configurations by the name after `random:`.
@@ -52,22 +53,22 @@ def names() -> list[str]:
 
 def load(
     name: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
-) -> loaded.Loaded:
+) -> LanguageModel:
     """The model called `random:KIND` or `random:KIND:SEED`, the seed being 0 where none is said.
 
     The same name gives the same weights everywhere; in a shorter dtype they are rounded. Torch's
     random state is left as it was.
     """
     kind, seed = _parsed(name)
-    loaded.require(("torch", "transformers"), purpose=f"the model {name}")
-    wanted = loaded.torch_dtype(dtype)
+    language_model.require(("torch", "transformers"), purpose=f"the model {name}")
+    wanted = language_model.torch_dtype(dtype)
     model = _rounded(_drawn(kind, seed), wanted, attention)
-    identity = loaded.ModelIdentity(
+    identity = ModelIdentity(
         name=name,
         title=None,
         architecture=type(model).__name__,
-        parameters=loaded.count_parameters(model),
-        digest=loaded.digest_of_parameters(model),
+        parameters=language_model.count_parameters(model),
+        digest=language_model.digest_of_parameters(model),
         why={
             "title": "made here, not published",
             "stored": "drawn, not read",
@@ -75,7 +76,7 @@ def load(
             "licence": "random numbers have none",
         },
     )
-    return loaded.Loaded(loaded.place(model, device), None, identity)
+    return LanguageModel(language_model.place(model, device), None, identity)
 
 
 def _parsed(name: str) -> tuple[str, int]:
@@ -107,7 +108,7 @@ def _drawn(kind: str, seed: int) -> Any:
 
 def _rounded(model: Any, dtype: Any, attention: str) -> Any:
     """The same weights in `dtype`, with the attention that was asked for."""
-    with loaded.quiet(), loaded.refusals_of_attention(attention):
+    with language_model.quiet(), language_model.refusals_of_attention(attention):
         return type(model).from_pretrained(
             None,
             config=model.config,

@@ -8,26 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import BadInput, CannotRunHere
-from assay.models.pretrained import loaded
+from assay.models.pretrained import language_model
+from assay.models.pretrained.language_model import LanguageModel, ModelIdentity
 
 
 def load(
     name: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
-) -> loaded.Loaded:
+) -> LanguageModel:
     """The causal language model in the folder `name`, or the hub's `owner/name`."""
-    loaded.require(("torch", "transformers", "safetensors"), purpose=f"the model {name}")
-    wanted = loaded.torch_dtype(dtype)
+    language_model.require(("torch", "transformers", "safetensors"), purpose=f"the model {name}")
+    wanted = language_model.torch_dtype(dtype)
     _require_weights(name)
     model = _model(name, wanted, attention)
     digest, why = _digest(name)
     revision = getattr(model.config, "_commit_hash", None)
     if revision is None:
         why["revision"] = "a folder has none" if Path(name).is_dir() else "the hub gave none"
-    identity = loaded.ModelIdentity(
+    identity = ModelIdentity(
         name=name,
         title=name.rstrip("/").rpartition("/")[2],
         architecture=type(model).__name__,
-        parameters=loaded.count_parameters(model),
+        parameters=language_model.count_parameters(model),
         digest=digest,
         revision=revision,
         why={
@@ -36,7 +37,7 @@ def load(
             **why,
         },
     )
-    return loaded.Loaded(loaded.place(model, device), _tokenizer(name), identity)
+    return LanguageModel(language_model.place(model, device), _tokenizer(name), identity)
 
 
 def _require_weights(name: str) -> None:
@@ -58,7 +59,7 @@ def _model(name: str, dtype: Any, attention: str) -> Any:
     import transformers
 
     try:
-        with loaded.quiet(), loaded.refusals_of_attention(attention):
+        with language_model.quiet(), language_model.refusals_of_attention(attention):
             return transformers.AutoModelForCausalLM.from_pretrained(
                 name,
                 dtype=dtype,

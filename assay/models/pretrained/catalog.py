@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from assay.errors import BadInput
-from assay.models.pretrained import random_models
-from assay.models.pretrained.loaded import Loaded
+from assay.models.pretrained import random_weights
+from assay.models.pretrained.language_model import LanguageModel
 
 REAL = "smollm2"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -18,12 +18,12 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 def names() -> list[str]:
     """The models that are here without a file or a network."""
-    return [REAL, *random_models.names()]
+    return [REAL, *random_weights.names()]
 
 
 def open_model(
     name: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
-) -> Loaded:
+) -> LanguageModel:
     """The model called `name`, its tokenizer (None where it has none) and its identity.
 
     The answer unpacks into these three; `answer.token_ids(text)` works for all of them. `dtype` is
@@ -37,16 +37,16 @@ def open_model(
         from assay.models.pretrained import smollm2
 
         return smollm2.load(**settings)
-    if name.startswith(random_models.PREFIX):
-        return random_models.load(name, **settings)
+    if name.startswith(random_weights.PREFIX):
+        return random_weights.load(name, **settings)
     if name.endswith(".gguf"):
         from assay.models.pretrained import gguf_llama
 
         return gguf_llama.load(Path(name), **settings)
     if Path(name).is_dir() or _HUB_NAME.fullmatch(name):
-        from assay.models.pretrained import transformers_models
+        from assay.models.pretrained import huggingface
 
-        return transformers_models.load(name, **settings)
+        return huggingface.load(name, **settings)
     raise BadInput(
         f"there is no model {name!r}; there are {', '.join(names())}, a folder that transformers "
         "can read, a PATH.gguf of a Llama, or a name on the Hugging Face hub (owner/name)"

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 _WIDEST = 256  # numbers of a head in torch's fused kernels
 
 
-class Attended(NamedTuple):
+class AttentionOutput(NamedTuple):
     """What a core gives back."""
 
     out: torch.Tensor  # [B, H, T, D]
@@ -20,7 +20,7 @@ class Attended(NamedTuple):
     factor: torch.Tensor | None = None  # [B, H, T, 1]: multiplies what becomes of `out`
 
 
-class PlainCore:
+class SoftmaxAttention:
     """Softmax attention. `explicit` computes the weights in memory, else torch's fused kernels."""
 
     def __init__(self, *, dropout: float, explicit: bool) -> None:
@@ -36,13 +36,13 @@ class PlainCore:
         scale: float,
         bias: torch.Tensor | None = None,
         training: bool = False,
-    ) -> Attended:
+    ) -> AttentionOutput:
         """q [B, H, T, D], k and v [B, G, S, D]; `bias` [B, H, T, S] is added to scaled scores."""
         rate = self.dropout if training else 0.0
         if not self.explicit:
-            return Attended(fused(q, k, v, scale=scale, bias=bias, dropout=rate))
+            return AttentionOutput(fused(q, k, v, scale=scale, bias=bias, dropout=rate))
         weights = softmax(hide_future(scaled_scores(q, k, scale=scale, bias=bias)), q.dtype)
-        return Attended(average(F.dropout(weights, rate), v), weights)
+        return AttentionOutput(average(F.dropout(weights, rate), v), weights)
 
 
 def fused(

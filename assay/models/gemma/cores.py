@@ -13,8 +13,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma.refusals import Unsuitable
 from assay.models.gemma.thresholds import measured_core
+from assay.models.gemma.validation import InvalidInput
 
 Core = Callable[..., jax.Array]
 
@@ -64,7 +64,7 @@ def cudnn(
 
     working = jnp.result_type(dtype, v.dtype)
     if working == jnp.float32:
-        raise Unsuitable(
+        raise InvalidInput(
             f"cuDNN computes in half precision, the input is {jnp.dtype(dtype)} and the keys and "
             f"values are {v.dtype}; use core='xla' or 'pallas', or bfloat16 for input and cache"
         )
@@ -81,7 +81,9 @@ FALLBACK = "xla"  # what "auto" means where nothing was measured
 def require_core(name: str) -> None:
     """Refuse a name that is not a core."""
     if name not in CORES and name != "auto":
-        raise Unsuitable(f"there is no attention core {name!r}; choose {', '.join(CORES)} or auto")
+        raise InvalidInput(
+            f"there is no attention core {name!r}; choose {', '.join(CORES)} or auto"
+        )
 
 
 def chosen_core(

@@ -29,7 +29,7 @@ class ModelIdentity:
     why: dict[str, str]
 
 
-class Loaded(NamedTuple):
+class LanguageModel(NamedTuple):
     """A model in evaluation mode on its device, its tokenizer, and which model it is."""
 
     model: Any  # a transformers model

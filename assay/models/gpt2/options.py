@@ -7,23 +7,23 @@ from typing import Any, get_args
 from assay.errors import BadInput
 from assay.models.gpt2.config import PartOptions, RA_MLA_Config
 
-BETWEEN = "+"  # not the colon, which is within last:4
+SEPARATOR = "+"  # not the colon, which is within last:4
 # Beside the options of parts: the size is not an option, for models are examined at another one.
 _SHARED, _OF_LATENTS = ("mlp_width", "bias"), ("d_latent", "rope_theta")
 
 
-def spelled(options: Mapping[str, Any]) -> str:
+def format_options(options: Mapping[str, Any]) -> str:
     """Options by name; layers by number are written 0/5/11."""
-    return BETWEEN.join(f"{name}={_text(options[name])}" for name in sorted(options))
+    return SEPARATOR.join(f"{name}={_text(options[name])}" for name in sorted(options))
 
 
-def read(text: str, *, latent: bool) -> dict[str, Any]:
-    """The options that `spelled` wrote, for a model with a latent or without."""
+def parse_options(text: str, *, latent: bool) -> dict[str, Any]:
+    """The options that `format_options` wrote, for a model with a latent or without."""
     names = [item.name for item in fields(PartOptions)]
     names += [*_SHARED, *(_OF_LATENTS if latent else ())]
     kinds = {item.name: item.type for item in fields(RA_MLA_Config) if item.name in names}
     found = {}
-    for entry in filter(None, text.split(BETWEEN)):
+    for entry in filter(None, text.split(SEPARATOR)):
         name, equals, value = entry.partition("=")
         if not equals or name not in kinds:
             known = ", ".join(kinds)
