@@ -58,13 +58,22 @@ def _state(plugin: "Plugin") -> str:
     return f"not installed: {', '.join(plugin.missing)}" if plugin.missing else "ready"
 
 
+def _options(plugin: "Plugin") -> dict[str, object]:
+    """Defaults of the options by name; parts of models have some."""
+    from assay.models.gpt2.options import declared
+
+    return {option.name: option.default for option in declared(plugin)}
+
+
 def _show(listed: "list[Plugin]") -> None:
     """Print plain lines: a table's library would take longer to load than all the rest."""
     kinds = max((len(plugin.kind) for plugin in listed), default=0)
     names = max((len(plugin.name) for plugin in listed), default=0)
     for plugin in listed:
         state = "" if _state(plugin) == "ready" else f" [{_state(plugin)}]"
-        print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {plugin.summary}{state}")
+        options = ", ".join(f"{name}={value}" for name, value in _options(plugin).items())
+        summary = plugin.summary + (f" Options: {options}." if options else "")
+        print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {summary}{state}")
 
 
 def _print_json(listed: "list[Plugin]") -> None:
@@ -72,4 +81,5 @@ def _print_json(listed: "list[Plugin]") -> None:
 
     for plugin in listed:
         row = {"kind": plugin.kind, "name": plugin.name, "summary": plugin.summary}
-        print(json.dumps({**row, "path": str(plugin.path), "state": _state(plugin)}))
+        row |= {"path": str(plugin.path), "state": _state(plugin), "options": _options(plugin)}
+        print(json.dumps(row))

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from assay.correctness.models import tiny
 from assay.errors import BadInput
 from assay.models.gpt2 import checkpoint, checkpoint_file, variants
-from assay.models.gpt2.config import RA_MLA_Config
+from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
 
 OPTIONS = {
     "GPT2": {},
@@ -23,7 +23,7 @@ OPTIONS = {
 def made(name, seed=0, **options):
     torch.manual_seed(seed)
     variant = variants.parse(name)
-    config = replace(tiny.config(latent=variant.latent), **options)
+    config = replace(tiny.config(variants.config_class(variant)), **options)
     model = variants.model_class(variant)(config)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -113,10 +113,10 @@ def test_a_variant_is_told_by_its_canonical_name(saved):
 
 
 def test_another_configuration_is_refused_field_by_field(saved):
-    config = replace(tiny.config(latent=True), n_layers=2, splice_ratio=0.25)
+    config = replace(tiny.config(RA_MLA_Config), n_layers=2, splice_ratio=0.25)
     told = refusal(saved, config=config)
     assert "n_layers is 4, wanted 2; splice_ratio is 0.5, wanted 0.25." in told
-    assert "wanted a GPTConfig" in refusal(saved, config=tiny.config(latent=False))
+    assert "wanted a GPTConfig" in refusal(saved, config=tiny.config(GPTConfig))
 
 
 def test_a_configuration_that_says_too_little_or_too_much_is_refused(saved):
@@ -124,7 +124,7 @@ def test_a_configuration_that_says_too_little_or_too_much_is_refused(saved):
     del said["splice_norm"]
     rewritten(saved, config=json.dumps(said))
     assert "splice_norm is not said" in refusal(saved)
-    whole = checkpoint.load(saved, config=tiny.config(latent=True))
+    whole = checkpoint.load(saved, config=tiny.config(RA_MLA_Config))
     assert whole.config.splice_norm is False
     rewritten(saved, config=json.dumps({**said, "splice_norm": False, "warp": 9}))
     assert "warp is not an option of RA_MLA_Config" in refusal(saved)

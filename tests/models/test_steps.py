@@ -25,10 +25,13 @@ def test_no_two_steps_share_a_name():
     assert len(set(names)) == len(names)
 
 
+def kind_of(step):
+    return RA_MLA_Config if "MLA" in step.variant else GPTConfig
+
+
 @pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.id)
 def test_the_options_of_a_step_are_options_of_its_configuration(step):
-    kind = RA_MLA_Config if "MLA" in step.variant else GPTConfig
-    assert kind(**step.options)
+    assert kind_of(step)(**step.options)
 
 
 def test_only_ratio_steps_with_the_flag_have_a_latent():
@@ -91,10 +94,7 @@ def test_the_registry_needs_no_torch():
 
 
 def test_scaling_keeps_apart_what_options_tell_apart():
-    configs = {
-        (step.variant, tiny.config(latent="MLA" in step.variant, options=step.options))
-        for step in RATIO
-    }
+    configs = {(step.variant, tiny.config(kind_of(step), step.options)) for step in RATIO}
     assert len(configs) == len(RATIO) - 1  # 0 and 1 differ by pruning alone
 
 

@@ -20,7 +20,7 @@ from assay.correctness.models import user_models
 from assay.correctness.models.selection import SelectedModel
 from assay.errors import BadInput
 from assay.instruments.parallel import map_forked
-from assay.models.gpt2.options import format_options
+from assay.models.gpt2.config import format_options
 from assay.models.gpt2.steps import find
 from assay.records.schema import (
     MODEL_CACHE_BYTES,

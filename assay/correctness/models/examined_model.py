@@ -172,6 +172,6 @@ def variant_model(
     from assay.models.gpt2 import variants
 
     variant = variants.parse(variant) if isinstance(variant, str) else variant
-    config = tiny.config(latent=variant.latent, options=options)
+    config = tiny.config(variants.config_class(variant), options)
     build = variants.model_class(variant)
     return ExaminedModel(name=name or variant.name, build=build, config=config, variant=variant)

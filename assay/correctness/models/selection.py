@@ -13,7 +13,7 @@ from assay import plugins
 from assay.correctness.models import tiny, user_models
 from assay.errors import BadInput
 from assay.models.gpt2 import steps, variants
-from assay.models.gpt2.options import SEPARATOR, format_options, parse_options
+from assay.models.gpt2.config import SEPARATOR, format_options, parse_options
 from assay.models.gpt2.variants import Variant
 
 GROUPS = {
@@ -159,7 +159,7 @@ def _by_name(entry: str, folders: Sequence[Path]) -> SelectedModel:
     if name in own:
         return _of_class(name, own[name])
     variant = variants.parse(name, folders)
-    return _of_variant(variant, parse_options(options, latent=variant.latent))
+    return _of_variant(variant, parse_options(options, variants.config_class(variant)))
 
 
 def _of_step(step: steps.Step, folders: Sequence[Path]) -> SelectedModel:
@@ -169,7 +169,8 @@ def _of_step(step: steps.Step, folders: Sequence[Path]) -> SelectedModel:
 
 def _of_variant(variant: Variant, options: Mapping[str, Any] | None = None) -> SelectedModel:
     """A variant with options; those at their defaults are left out of its name."""
-    changed = {name: value for name, value in (options or {}).items() if value != tiny.FULL[name]}
+    defaults = tiny.defaults(variants.config_class(variant))
+    changed = {name: value for name, value in (options or {}).items() if value != defaults[name]}
     name = SEPARATOR.join(filter(None, (variant.name, format_options(changed))))
     return SelectedModel(name=name, variant=variant, options=changed)
 
@@ -183,7 +184,7 @@ def _identity(model: SelectedModel) -> object:
     variant = model.variant
     if variant is None:
         return model.file, model.name
-    return variant.name, tiny.config(latent=variant.latent, options=model.options)
+    return variant.name, tiny.config(variants.config_class(variant), model.options)
 
 
 def _refuse_repeated_names(models: Iterable[SelectedModel]) -> None:

@@ -29,7 +29,7 @@ _NO_CLASSES = (
     *("dict", "list", "tuple", "set", "frozenset", "int", "float", "str"),
     "SimpleNamespace",
 )
-_TAKES_LATENT = {"config": False, "cfg": True}
+_CONFIGS = {"config": GPTConfig, "cfg": RA_MLA_Config}
 _LOOSE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -85,7 +85,7 @@ def load(path: Path, class_name: str) -> "ExaminedModel":
         values = {name: getattr(config, name) for name in others}
         return model_class(**{first: config}, **values)
 
-    config = tiny.config(latent=_TAKES_LATENT[first])
+    config = tiny.config(_CONFIGS[first])
     return ExaminedModel(name=class_name, build=build, config=config, source=path)
 
 
@@ -132,13 +132,13 @@ def _parameters(path: Path, model_class: type) -> tuple[str, list[str]]:
     as vocab_size; all others must have defaults."""
     parameters = list(inspect.signature(_constructor(model_class)).parameters.values())[1:]
     first = parameters[0].name if parameters and parameters[0].kind not in _LOOSE else None
-    if first not in _TAKES_LATENT:
+    if first not in _CONFIGS:
         given = f"is {first!r}" if first else "does not exist"
         raise BadInput(
             f"{model_class.__name__} in {path}: its constructor's first parameter {given}; call it "
             "config to be given a GPTConfig, or cfg to be given an RA_MLA_Config"
         )
-    known = {item.name for item in fields(RA_MLA_Config if _TAKES_LATENT[first] else GPTConfig)}
+    known = {item.name for item in fields(_CONFIGS[first])}
     behind = [parameter for parameter in parameters[1:] if parameter.kind not in _LOOSE]
     others = [parameter.name for parameter in behind if parameter.name in known]
     unknown = [p.name for p in behind if p.name not in known and p.default is p.empty]

@@ -18,7 +18,7 @@ from assay.errors import BadInput
 from assay.models.gpt2 import checkpoint_file, variants
 from assay.models.gpt2.checkpoint_file import CheckpointHeader, CheckpointIdentity
 from assay.models.gpt2.checkpoint_tensors import apart, count, differences
-from assay.models.gpt2.config import ModelConfig
+from assay.models.gpt2.config import ModelConfig, completed
 from assay.models.gpt2.variants import Variant
 
 
@@ -116,6 +116,8 @@ def _config(found: CheckpointHeader, kind: type, wanted: ModelConfig | None) -> 
     if wanted is None:
         wrong += [f"{name} is not said" for name in names if name not in said]
     else:
+        if issubclass(kind, type(wanted)):
+            wanted = completed(wanted, kind)
         given = _as_json(asdict(wanted)) if isinstance(wanted, kind) else {}
         if not given:
             wrong.append(f"it has a {kind.__name__}, wanted a {type(wanted).__name__}")

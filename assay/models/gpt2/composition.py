@@ -6,18 +6,18 @@ stand at the end of another (KV2M). Everything here reads the text of the parts;
 one.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from assay import plugins
 from assay.errors import BadInput
-from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
+from assay.models.gpt2.config import KIND, GPTConfig, ModelConfig, RA_MLA_Config, extended
+from assay.models.gpt2.options import declared
 from assay.plugins import Plugin
 
-KIND = "parts"
 BASE = "GPT2"
 # In the order in which a name has them. A slot takes one part; docs/models.md says what it offers.
 SLOTS = (
@@ -121,6 +121,7 @@ def parts(folders: Sequence[Path] = ()) -> dict[str, Plugin]:
                 f"{plugin.path} has the tag {tag} of {found[tag].path}; give one of them another"
             )
         found[tag] = plugin
+    _refuse_shared_options(found.values())
     return dict(sorted(found.items(), key=lambda item: SLOTS.index(item[1].literals["SLOT"])))
 
 
@@ -153,8 +154,10 @@ def compose(tags: Sequence[str], folders: Sequence[Path] = (), *, told: str = ""
     return Variant(parts={slot: chosen[slot] for slot in SLOTS if slot in chosen})
 
 
-def config_class(variant: Variant) -> type[GPTConfig] | type[RA_MLA_Config]:
-    return RA_MLA_Config if variant.latent else GPTConfig
+def config_class(variant: Variant) -> type[ModelConfig]:
+    """The configuration with all options of a variant's parts; see config.py."""
+    options = tuple(option for part in variant.parts.values() for option in declared(part))
+    return extended(RA_MLA_Config if variant.latent else GPTConfig, options)
 
 
 def pairs(folders: Sequence[Path] = ()) -> tuple[Variant, ...]:
@@ -194,6 +197,20 @@ def _refuse_alone(
         if slot in chosen:
             other = chosen[slot].literals["TAG"]
             raise BadInput(f"{told!r}: {tag} cannot be with {other}: {reason}")
+
+
+def _refuse_shared_options(parts: Iterable[Plugin]) -> None:
+    """Refuse two parts with one option, and an option that is a size of the model."""
+    sizes = {f.name for kind in (GPTConfig, RA_MLA_Config) for f in fields(kind)}
+    owners: dict[str, object] = dict.fromkeys(sizes - set(RA_MLA_Config.OPTIONS), "every model")
+    for part in parts:
+        for option in declared(part):
+            if option.name in owners:
+                raise BadInput(
+                    f"{part.path} has the option {option.name}, which {owners[option.name]} has "
+                    "as well; give it another name"
+                )
+            owners[option.name] = part.path
 
 
 def _tags_of(word: str, known: Mapping[str, Plugin], name: str) -> list[str]:

@@ -1,65 +1,74 @@
-"""The two configurations of the GPT-2 family, and the options of the parts that both carry.
+"""The two configurations of the GPT-2 family, and their options as text, `ct_mode=max+ct_k=4`.
 
 GPTConfig is for variants with whole keys and values, RA_MLA_Config for those with a latent; the
-decoder reads either by the same names. Each default is written here and nowhere else.
+decoder reads either by the same names. Both have a field for every option of the package's parts
+(GPTConfig none of those that only a latent has); a variant with a user's part has a subclass with
+the options of that part as well.
 """
 
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, make_dataclass
+from functools import cache
+from typing import Any, ClassVar, get_args
 
+from assay import plugins
 from assay.errors import BadInput
+from assay.models.gpt2.options import PartOption, check_number, declared
 
-CHOICES = {
-    "ct_mode": ("topk", "max", "entropy", "rms"),
-    "ct_apply": ("output", "weights"),
-    "splice_transform": ("affine", "spline", "none"),
-    "mx_sparse": ("topk", "rms", "none"),
-    "mr_tying": ("tied_transpose", "untied", "per_head_scalar"),
-}
+KIND = "parts"
 LAYER_PATTERNS = ("all", "none", "early", "late", "alternating", "middle:N", "last:N")
-_FRACTIONS = ("ct_alpha", "splice_ratio", "dropout")
+SEPARATOR = "+"  # between options in a name; not the colon, which is within last:4
+# Fields that are no options of a name: models are examined at another size.
+_SIZES = {"block_size", "vocab_size", "head_dim", "dropout"}
+_SIZES |= {"n_layer", "n_head", "n_embd", "n_layers", "n_heads", "d_model"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartOptions:
-    """What parts ask beyond the shape. A variant without a part does not look at its options."""
+class CheckedFields:
+    """A configuration that refuses values which no model can be built with."""
 
-    # Reciprocal attention: which layers of the fixed form are swapped; strength and reach of the
-    # added scores; layers and heads of the extra view.
-    ra_layers: str | tuple[int, ...] = "late"
-    ra_alpha: float = 0.3
-    ra_window: int = 64
-    ra_view_layers: str | tuple[int, ...] = "middle:3"
-    ra_view_heads: int = 1
-    # Cross-token gate.
-    ct_mode: str = "topk"
-    ct_apply: str = "output"
-    ct_alpha: float = 0.2
-    ct_k: int = 8
-    ct_head_average: bool = False
-    ct_detach_stats: bool = False
-    # Splice: the kept fraction of a latent, and what is done to it before and after.
-    splice_ratio: float = 0.5
-    splice_transform: str = "affine"
-    splice_norm: bool = False
-    splice_layers: str | tuple[int, ...] = "all"
-    # Decoupled rotary positions: dimensions beside the latent.
-    rope_dims: int = 32
-    # MLPSplice, and the three reciprocal forms of the MLP.
-    mlp_splice_width: int = 256
-    mg_width: int = 64
-    mx_rank: int = 64
-    mx_sparse: str = "topk"
-    mx_k: int = 8
-    mx_tau: float = 0.5
-    mr_tying: str = "tied_transpose"
+    OPTIONS: ClassVar[Mapping[str, PartOption]] = {}
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            if (given := getattr(self, name)) not in allowed:
-                raise BadInput(f"{name}={given!r} is not one of {', '.join(allowed)}")
-        for field in fields(self):
-            _refuse_size(field.name, field.type, getattr(self, field.name))
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in self.OPTIONS:
+                self.OPTIONS[item.name].check(value)
+            elif item.name == "dropout":
+                check_number(item.name, item.type, value, between=(0, 1))
+            elif value is not None:
+                check_number(item.name, (get_args(item.type) or (item.type,))[0], value)
+
+
+def _with_options(base: type, options: Iterable[PartOption], name: str, doc: str) -> type:
+    """A subclass of `base` with a field for each option."""
+    options = tuple(options)
+    return make_dataclass(
+        name,
+        [(option.name, option.type, field(default=option.default)) for option in options],
+        bases=(base,),
+        namespace={
+            "OPTIONS": {**base.OPTIONS, **{option.name: option for option in options}},
+            "__module__": __name__,
+            "__doc__": doc,
+        },
+        frozen=True,
+        kw_only=True,
+    )
+
+
+_DECLARED = [option for part in plugins.listing(KIND).values() for option in declared(part)]
+PartOptions = _with_options(
+    CheckedFields,
+    (option for option in _DECLARED if not option.latent),
+    "PartOptions",
+    "The options of all parts; a variant without a part does not read its options.",
+)
+LatentOptions = _with_options(
+    PartOptions,
+    (option for option in _DECLARED if option.latent),
+    "LatentOptions",
+    "With the options that only models with a latent have.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,16 +98,14 @@ class GPTConfig(PartOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RA_MLA_Config(PartOptions):
+class RA_MLA_Config(LatentOptions):
     """A GPT-2 whose keys and values come out of a latent of `d_latent` numbers for each token."""
 
     d_model: int = 768
     n_heads: int = 12
     head_dim: int = 64
-    d_latent: int = 256
     block_size: int = 1024
     n_layers: int = 12
-    rope_theta: float = 10000.0
     dropout: float = 0.0
     vocab_size: int = 50304
     bias: bool = True
@@ -120,19 +127,33 @@ class RA_MLA_Config(PartOptions):
 ModelConfig = GPTConfig | RA_MLA_Config
 
 
+@cache
+def extended(base: type[ModelConfig], options: tuple[PartOption, ...]) -> type[ModelConfig]:
+    """`base` itself where it has all the options, else a subclass that has them."""
+    more = tuple(option for option in options if option.name not in base.OPTIONS)
+    return _with_options(base, more, base.__name__, base.__doc__ or "") if more else base
+
+
+def completed(config: ModelConfig, kind: type[ModelConfig]) -> ModelConfig:
+    """`config` as a `kind` that extends its class: the options that it lacks are the defaults."""
+    if isinstance(config, kind):
+        return config
+    names = {item.name for item in fields(kind)}
+    return kind(**{n: v for n, v in vars(config).items() if n in names})
+
+
 def mlp_width(config: ModelConfig) -> int:
     """The hidden width of a dense MLP."""
     return config.mlp_width or 4 * config.n_embd
 
 
-def layer_set(given: str | tuple[int, ...], layers: int, *, option: str) -> frozenset[int]:
+def layer_set(chosen: str | tuple[int, ...], layers: int, *, option: str) -> frozenset[int]:
     """The layers that an option names: a pattern of LAYER_PATTERNS, or their numbers."""
-    if not isinstance(given, str):
-        found = frozenset(given)
-        if beyond := sorted(n for n in found if n not in range(layers)):
+    if not isinstance(chosen, str):
+        if beyond := sorted(set(chosen) - set(range(layers))):
             raise BadInput(f"{option} names layer {beyond[0]}; the model has 0 to {layers - 1}")
-        return found
-    word, _, number = given.partition(":")
+        return frozenset(chosen)
+    word, _, number = chosen.partition(":")
     patterns = {
         "all": range(layers),
         "none": range(0),
@@ -144,18 +165,61 @@ def layer_set(given: str | tuple[int, ...], layers: int, *, option: str) -> froz
         count = int(number)
         start = layers - count if word == "last" else layers // 2 - count // 2
         return frozenset(range(start, start + count))
-    if given not in patterns:
+    if chosen not in patterns:
         raise BadInput(
-            f"{option}={given!r} names no layers of {layers}; wanted their numbers, or one of "
+            f"{option}={chosen!r} names no layers of {layers}; wanted their numbers, or one of "
             f"{', '.join(LAYER_PATTERNS)}"
         )
-    return frozenset(patterns[given])
+    return frozenset(patterns[chosen])
 
 
-def _refuse_size(name: str, kind: Any, value: Any) -> None:
-    """Refuse what no model can be built with."""
-    if name in _FRACTIONS and not 0 <= value <= 1:
-        raise BadInput(f"{name}={value} is not between 0 and 1")
-    whole = kind is int or (kind == int | None and value is not None)
-    if whole and (not isinstance(value, int) or value < 1):
-        raise BadInput(f"{name}={value!r} is not a whole number from 1")
+def format_options(options: Mapping[str, Any]) -> str:
+    """Options by name, `ct_k=4+ct_mode=max`; layers by number are written 0/5/11."""
+
+    def text(value: Any) -> str:
+        return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    return SEPARATOR.join(f"{name}={text(options[name])}" for name in sorted(options))
+
+
+def parse_options(text: str, kind: type[ModelConfig]) -> dict[str, Any]:
+    """The options that `format_options` wrote, for a configuration of this class."""
+    types = {item.name: item.type for item in fields(kind) if item.name not in _SIZES}
+    options = {}
+    for entry in filter(None, text.split(SEPARATOR)):
+        name, equals, value = entry.partition("=")
+        if not equals or name not in types:
+            known = ", ".join(types)
+            raise BadInput(f"{entry!r} sets no option; wanted NAME=VALUE, the names are {known}")
+        options[name] = _parse_value(name, types[name], value)
+    return options
+
+
+def _parse_value(name: str, kind: Any, text: str) -> Any:
+    """`text` as a field of this type holds it; of several types, the first that reads it."""
+    for member in get_args(kind) or (kind,):
+        try:
+            return _READERS.get(member, _read_layers)(text)
+        except (ValueError, KeyError):
+            continue
+    raise BadInput(f"{name}={text} cannot be read; wanted {getattr(kind, '__name__', kind)}")
+
+
+def _read_layers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split("/"))
+
+
+def _read_word(text: str) -> str:
+    """A word, which does not begin with a digit: numbers are layers."""
+    if text[:1].isdigit() or not text:
+        raise ValueError(text)
+    return text
+
+
+_READERS = {
+    int: int,
+    float: float,
+    bool: {"True": True, "False": False}.__getitem__,
+    str: _read_word,
+    type(None): {"None": None}.__getitem__,
+}

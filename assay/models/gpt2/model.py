@@ -14,8 +14,8 @@ from assay.errors import BadInput
 from assay.kv import cache as kv_cache
 from assay.kv.cache import Cache
 from assay.models.gpt2.block import Block
-from assay.models.gpt2.composition import BASE, Variant, parse
-from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config
+from assay.models.gpt2.composition import BASE, Variant, config_class, parse
+from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config, completed
 from assay.models.gpt2.coupling import Context, Coupling
 from assay.models.gpt2.linear import embedding
 
@@ -150,14 +150,14 @@ class DenseDecoder(Decoder):
     """A variant with whole keys and values."""
 
     def __init__(self, config: GPTConfig) -> None:
-        super().__init__(_checked(config, GPTConfig, type(self)))
+        super().__init__(_checked(config, GPTConfig, self.variant))
 
 
 class LatentDecoder(Decoder):
     """A variant whose keys and values come out of a latent."""
 
     def __init__(self, cfg: RA_MLA_Config) -> None:
-        super().__init__(_checked(cfg, RA_MLA_Config, type(self)))
+        super().__init__(_checked(cfg, RA_MLA_Config, self.variant))
 
 
 _CLASSES: dict[tuple[str, ...], type[Decoder]] = {}
@@ -174,11 +174,13 @@ def class_of(variant: Variant) -> type[Decoder]:
     return _CLASSES[key]
 
 
-def _checked(config: Any, wanted: type, model: type) -> Any:
+def _checked(config: Any, wanted: type, variant: Variant) -> ModelConfig:
+    """The configuration with all options of the variant; one of the other class is refused."""
     if not isinstance(config, wanted):
-        given = type(config).__name__
-        raise BadInput(f"{model.__name__} was given a {given}; it takes a {wanted.__name__}")
-    return config
+        raise BadInput(
+            f"{variant.name} was given a {type(config).__name__}; it takes a {wanted.__name__}"
+        )
+    return completed(config, config_class(variant))
 
 
 def _name(dtype: torch.dtype) -> str:

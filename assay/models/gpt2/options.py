@@ -1,72 +1,81 @@
-"""Options of a model as text, `ct_mode=max+ct_k=4`, and back; values are those of GPT-2 124M."""
+"""Options of parts, as the files of the parts declare them; no part is imported to read them.
+
+A part declares OPTIONS = {"ct_k": {"default": 8, "tiny": 3}}. Beside its default an option may have
+"choices" (all values it can take), "between" (its least and largest value), "layers": True (it
+names layers, by number or by pattern), "latent": True (only models with a latent have it) and
+"tiny" (of a whole number: what stands for the default in the small models that are examined; other
+values shrink in proportion).
+"""
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any, get_args
+from dataclasses import dataclass
+from typing import Any
 
 from assay.errors import BadInput
-from assay.models.gpt2.config import PartOptions, RA_MLA_Config
+from assay.plugins import Plugin
 
-SEPARATOR = "+"  # not the colon, which is within last:4
-# Beside the options of parts: the size is not an option, for models are examined at another one.
-_SHARED, _OF_LATENTS = ("mlp_width", "bias"), ("d_latent", "rope_theta")
+_KINDS = (bool, int, float, str)
 
 
-def format_options(options: Mapping[str, Any]) -> str:
-    """Options by name; layers by number are written 0/5/11."""
-    return SEPARATOR.join(f"{name}={_text(options[name])}" for name in sorted(options))
+@dataclass(frozen=True, kw_only=True)
+class PartOption:
+    """One option of a part."""
+
+    name: str
+    default: bool | int | float | str
+    choices: tuple[Any, ...] = ()
+    between: tuple[float, float] | None = None
+    layers: bool = False
+    latent: bool = False
+    tiny: int | float | None = None
+
+    @property
+    def type(self) -> Any:
+        """The type that a configuration's field for it has."""
+        return str | tuple[int, ...] if self.layers else type(self.default)
+
+    def check(self, value: Any) -> None:
+        """Refuse a value that no part can be built with."""
+        if self.choices and value not in self.choices:
+            raise BadInput(f"{self.name}={value!r} is not one of {', '.join(self.choices)}")
+        check_number(self.name, self.type, value, between=self.between)
 
 
-def parse_options(text: str, *, latent: bool) -> dict[str, Any]:
-    """The options that `format_options` wrote, for a model with a latent or without."""
-    names = [item.name for item in fields(PartOptions)]
-    names += [*_SHARED, *(_OF_LATENTS if latent else ())]
-    kinds = {item.name: item.type for item in fields(RA_MLA_Config) if item.name in names}
-    found = {}
-    for entry in filter(None, text.split(SEPARATOR)):
-        name, equals, value = entry.partition("=")
-        if not equals or name not in kinds:
-            known = ", ".join(kinds)
-            raise BadInput(f"{entry!r} sets no option; wanted NAME=VALUE, the names are {known}")
-        found[name] = _value(name, kinds[name], value)
-    return found
+def check_number(
+    name: str, kind: Any, value: Any, *, between: tuple[float, float] | None = None
+) -> None:
+    """Refuse a number outside of `between`; whole numbers without such a range start at 1."""
+    if between is not None:
+        low, high = between
+        if not low <= value <= high:
+            raise BadInput(f"{name}={value} is not between {low} and {high}")
+    elif kind is int and (not isinstance(value, int) or value < 1):
+        raise BadInput(f"{name}={value!r} is not a whole number from 1")
 
 
-def _text(value: Any) -> str:
-    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def declared(part: Plugin) -> tuple[PartOption, ...]:
+    """The options that a part's file declares."""
+    entries = part.literals.get("OPTIONS", {})
+    if not isinstance(entries, Mapping):
+        raise BadInput(f"{part.path}: OPTIONS is {entries!r}; wanted a dict of options by name")
+    return tuple(_option(part, name, entry) for name, entry in entries.items())
 
 
-def _value(name: str, kind: Any, text: str) -> Any:
-    """`text` as a field of this type holds it; of several types, the first that reads it."""
-    for member in get_args(kind) or (kind,):
-        reader = _READERS.get(member, _layers)
-        try:
-            return reader(text)
-        except ValueError:
-            continue
-    raise BadInput(f"{name}={text} cannot be read; wanted {getattr(kind, '__name__', kind)}")
+def _option(part: Plugin, name: Any, entry: Any) -> PartOption:
+    try:
+        option = PartOption(name=name, **_frozen(entry))
+        if not name.isidentifier() or type(option.default) not in _KINDS:
+            raise TypeError("a name or a default of another kind")
+        option.check(option.default)
+    except (TypeError, AttributeError, BadInput) as error:
+        raise BadInput(
+            f"{part.path}: the option {name!r} is declared as {entry!r} ({error}); wanted a name "
+            'with {"default": a number, a word or a truth value}, and where they are needed '
+            '"choices", "between", "layers", "latent" and "tiny"'
+        ) from error
+    return option
 
 
-def _layers(text: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in text.split("/"))
-
-
-def _truth(text: str) -> bool:
-    if text not in ("True", "False"):
-        raise ValueError(text)
-    return text == "True"
-
-
-def _word(text: str) -> str:
-    """Not a number: those are layers."""
-    if text[:1].isdigit() or not text:
-        raise ValueError(text)
-    return text
-
-
-def _nothing(text: str) -> None:
-    if text != "None":
-        raise ValueError(text)
-
-
-_READERS = {int: int, float: float, bool: _truth, str: _word, type(None): _nothing}
+def _frozen(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry with tuples for lists, so that options can be compared and hashed."""
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay.errors import BadInput
-from assay.models.gpt2.options import format_options
+from assay.models.gpt2.config import format_options
 
 Family = Literal["named", "ratio"]
 PAGE = Path(__file__).parents[3] / "docs" / "models-steps.md"
@@ -207,10 +207,10 @@ _PAGE = """\
 # Steps of the GPT-2 family
 
 For people who run ablations: what each step builds. Made from the registry by
-`python -m assay.models.gpt2.steps`, not by hand. Options that are not named have the defaults of
-[config.py](../assay/models/gpt2/config.py). `assay check --models STEP` examines a step;
-`named`, `ratio` and `all` stand for many, and a variant may carry options of its own:
-`GPT2_RACT+ct_mode=max+ct_k=4`. A trailing 0 or 1 behind a named step, as old scripts write it, is
+`python -m assay.models.gpt2.steps`, not by hand. Options that are not named have the defaults that
+[their parts](../assay/models/gpt2/parts/__init__.py) declare, and `assay list parts` shows.
+`assay check --models STEP` examines a step; `named`, `ratio` and `all` stand for many, and a variant
+may carry options of its own: `GPT2_RACT+ct_mode=max+ct_k=4`. A trailing 0 or 1 behind a named step, as old scripts write it, is
 taken off with a warning.
 
 | step | also | variant | options | what it is |

@@ -25,9 +25,8 @@ class Shape:
         return self.config(latent=False).vocab_size
 
     def config(self, *, latent: bool) -> ModelConfig:
-        if self.size == "tiny":
-            return tiny.config(latent=latent)
-        return RA_MLA_Config() if latent else GPTConfig()
+        kind = RA_MLA_Config if latent else GPTConfig
+        return tiny.config(kind) if self.size == "tiny" else kind()
 
 
 def made(name: str, shape: Shape) -> Any:

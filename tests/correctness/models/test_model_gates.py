@@ -9,10 +9,11 @@ from assay.correctness.models import tiny
 from assay.correctness.models.examination import load_gates, run_gates
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.errors import BadInput
+from assay.models.gpt2.config import GPTConfig
 
 
 def subject(kind, name="GPT2_Tested"):
-    config = tiny.config(latent=False)
+    config = tiny.config(GPTConfig)
     return ExaminedModel(name=name, build=kind, config=config)
 
 

@@ -8,7 +8,7 @@ import pytest
 from assay.correctness.models.selection import SelectedModel, select, with_absolute_path
 from assay.errors import BadInput
 from assay.models.gpt2 import steps, variants
-from assay.models.gpt2.options import format_options, parse_options
+from assay.models.gpt2.config import RA_MLA_Config, format_options, parse_options
 
 MINE = '''"""A model of mine."""
 from torch import nn
@@ -164,7 +164,7 @@ def test_two_files_of_one_name_are_refused(tmp_path):
     ],
 )
 def test_options_as_text_are_read_back(options):
-    assert parse_options(format_options(options), latent=True) == options
+    assert parse_options(format_options(options), RA_MLA_Config) == options
 
 
 def test_selecting_needs_no_torch():

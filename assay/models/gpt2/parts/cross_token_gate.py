@@ -24,6 +24,14 @@ from assay.models.gpt2.softmax_attention import (
 TAG = "RACT"
 SLOT = "gating"
 NEUTRAL = True
+OPTIONS = {
+    "ct_mode": {"default": "topk", "choices": ("topk", "max", "entropy", "rms")},
+    "ct_apply": {"default": "output", "choices": ("output", "weights")},
+    "ct_alpha": {"default": 0.2, "between": (0, 1)},
+    "ct_k": {"default": 8, "tiny": 3},
+    "ct_head_average": {"default": False},
+    "ct_detach_stats": {"default": False},
+}
 VARIATIONS = (
     {"ct_mode": "max"},
     {"ct_mode": "entropy"},

@@ -20,6 +20,7 @@ from assay.models.gpt2.operands import AbsorbedOperands, ExpandedOperands, Opera
 
 TAG = "MLA"
 SLOT = "kv"
+OPTIONS = {"d_latent": {"default": 256, "tiny": 12, "latent": True}}
 JOINT = {"latent": ("k", "v")}
 TOKEN = {"latent": ("q", "k", "v")}
 

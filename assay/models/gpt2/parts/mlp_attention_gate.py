@@ -17,6 +17,7 @@ from assay.models.gpt2.linear import linear
 TAG = "MG"
 SLOT = "mlp_gate"
 NEUTRAL = True
+OPTIONS = {"mg_width": {"default": 64, "tiny": 4}}
 _SUM = "mg_sum"
 
 

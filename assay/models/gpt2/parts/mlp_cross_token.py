@@ -18,6 +18,12 @@ from assay.models.gpt2.softmax_attention import keys_seen
 TAG = "MX"
 SLOT = "mlp_cross"
 NEUTRAL = True
+OPTIONS = {
+    "mx_rank": {"default": 64, "tiny": 4},
+    "mx_sparse": {"default": "topk", "choices": ("topk", "rms", "none")},
+    "mx_k": {"default": 8, "tiny": 3},
+    "mx_tau": {"default": 0.5},
+}
 VARIATIONS = ({"mx_sparse": "rms"}, {"mx_sparse": "none"})
 _STREAM = "mx_squeezed"
 

@@ -18,6 +18,12 @@ from assay.models.gpt2.linear import linear
 TAG = "MR"
 SLOT = "mlp_latent"
 NEUTRAL = True
+OPTIONS = {
+    "mr_tying": {
+        "default": "tied_transpose",
+        "choices": ("tied_transpose", "untied", "per_head_scalar"),
+    }
+}
 VARIATIONS = ({"mr_tying": "untied"}, {"mr_tying": "per_head_scalar"})
 
 

@@ -13,6 +13,7 @@ from assay.models.gpt2.linear import linear
 TAG = "M"
 SLOT = "mlp"
 JOINS = True
+OPTIONS = {"mlp_splice_width": {"default": 256, "tiny": 8}}
 
 
 def build(config: ModelConfig, layer: int) -> "MLPSplice":

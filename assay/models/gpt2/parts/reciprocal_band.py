@@ -14,6 +14,7 @@ from assay.models.gpt2.softmax_attention import AttentionOutput, seen
 TAG = "RABAND"
 SLOT = "reciprocal"
 NEUTRAL = True
+OPTIONS = {"ra_alpha": {"default": 0.3}, "ra_window": {"default": 64, "tiny": 5}}
 
 
 def build(config: ModelConfig, layer: int) -> "BandedReciprocal":

@@ -13,6 +13,7 @@ from assay.models.gpt2.softmax_attention import AttentionOutput
 
 TAG = "RA"
 SLOT = "reciprocal"
+OPTIONS = {"ra_layers": {"default": "late", "layers": True}}  # in which roles are exchanged
 VARIATIONS = ({"ra_layers": "all"}, {"ra_layers": "alternating"})
 
 

@@ -16,6 +16,10 @@ from assay.models.gpt2.softmax_attention import AttentionOutput, fused
 TAG = "RAVIEW"
 SLOT = "reciprocal"
 NEUTRAL = True
+OPTIONS = {
+    "ra_view_layers": {"default": "middle:3", "layers": True},
+    "ra_view_heads": {"default": 1},
+}
 
 
 def build(config: ModelConfig, layer: int) -> "ExtraView | None":

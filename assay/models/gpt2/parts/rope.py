@@ -15,6 +15,10 @@ from assay.models.gpt2.linear import linear
 TAG = "ROPE"
 SLOT = "positions"
 NEEDS = ("kv",)
+OPTIONS = {
+    "rope_dims": {"default": 32, "tiny": 4},  # beside the latent
+    "rope_theta": {"default": 10000.0, "latent": True},
+}
 EXCLUDES = {
     "reciprocal": "swapped attention scores keys against queries, of which no rotated half is kept"
 }

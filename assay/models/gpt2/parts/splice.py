@@ -20,6 +20,12 @@ from assay.models.gpt2.monotone_spline import MonotoneSpline
 TAG = "KV"
 SLOT = "splice"
 NEEDS = ("kv",)
+OPTIONS = {
+    "splice_ratio": {"default": 0.5, "between": (0, 1)},  # the kept fraction of a latent
+    "splice_transform": {"default": "affine", "choices": ("affine", "spline", "none")},
+    "splice_norm": {"default": False},
+    "splice_layers": {"default": "all", "layers": True},
+}
 VARIATIONS = (
     {"splice_transform": "spline"},
     {"splice_transform": "none", "splice_norm": True},
