@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 
 from assay.correctness.models import tiny
 from assay.errors import BadInput
-from assay.models.gpt2 import checkpoint, checkpoint_file, variants
+from assay.models.gpt2 import checkpoint, variants, weights_file
 from assay.models.gpt2.config import GPTConfig, RA_MLA_Config
 
 OPTIONS = {
@@ -123,7 +123,7 @@ def test_a_configuration_that_says_too_little_or_too_much_is_refused(saved):
     said = dict(checkpoint.identity(saved).config)
     del said["splice_norm"]
     rewritten(saved, config=json.dumps(said))
-    assert "splice_norm is not said" in refusal(saved)
+    assert "splice_norm is not given" in refusal(saved)
     whole = checkpoint.load(saved, config=tiny.config(RA_MLA_Config))
     assert whole.config.splice_norm is False
     rewritten(saved, config=json.dumps({**said, "splice_norm": False, "warp": 9}))
@@ -195,7 +195,7 @@ def test_a_file_that_is_cut_short_is_refused(saved, kept):
 def test_a_pickle_is_never_opened(tmp_path):
     path = tmp_path / "model.pt"
     torch.save({"weight": torch.zeros(2)}, path)
-    assert "could run code and is never opened" in refusal(path)
+    assert "could run code and is not opened" in refusal(path)
 
 
 def test_no_file_and_a_folder_are_refused(tmp_path):
@@ -210,7 +210,7 @@ def test_writing_replaces_the_whole_file_or_nothing(saved, monkeypatch):
         path.write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_file, "save_file", torn)
+    monkeypatch.setattr(weights_file, "save_file", torn)
     with pytest.raises(BadInput, match="the disk is full"):
         checkpoint.save(made("GPT2"), saved)
     assert saved.read_bytes() == before

@@ -6,7 +6,7 @@ tensor in its place, never a part of one.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ import msgspec
 import torch
 
 from assay.errors import BadInput
-from assay.models.gpt2 import checkpoint_file, variants
-from assay.models.gpt2.checkpoint_file import CheckpointHeader, CheckpointIdentity
-from assay.models.gpt2.checkpoint_tensors import apart, count, differences
+from assay.models.gpt2 import variants, weights_file
 from assay.models.gpt2.config import ModelConfig, completed
 from assay.models.gpt2.variants import Variant
+from assay.models.gpt2.weights_file import CheckpointIdentity
 
 
 def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> CheckpointIdentity:
@@ -30,23 +29,23 @@ def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> CheckpointId
             f"{type(model).__name__} has no `variant` and `config`, so that nothing could say "
             "whose weights these are; save what variants.model_class(NAME) makes"
         )
-    tensors, tied = apart(model.state_dict())
+    tensors, tied = _unshared(model.state_dict())
     identity = CheckpointIdentity(
         variant=variant.name,
         config=_as_json(asdict(config)),
         dtype=_dtype_of(model),
-        parameters=count(model),
-        digest=checkpoint_file.digest_of(tensors),
+        parameters=_parameter_count(model),
+        digest=weights_file.digest_of(tensors),
         tied=tied,
         extra=_as_json(extra),
     )
-    checkpoint_file.write(Path(path), tensors, identity)
+    weights_file.write(Path(path), tensors, identity)
     return identity
 
 
 def identity(path: Path | str) -> CheckpointIdentity:
-    """Whose weights a checkpoint holds; its tensors are not read."""
-    return checkpoint_file.header(Path(path)).identity
+    """The identity of the weights in a checkpoint; its tensors are not read."""
+    return weights_file.read_identity(Path(path))
 
 
 def load(
@@ -62,41 +61,44 @@ def load(
     `expect` is the variant it must be, by name or by class, and `config` the configuration it must
     have. All that differs is listed.
     """
-    found = checkpoint_file.header(Path(path))
-    variant = _variant(found, expect, folders)
-    config = _config(found, variants.config_class(variant), config)
+    path = Path(path)
+    saved = weights_file.read_identity(path)
+    variant = _variant(path, saved, expect, folders)
+    config = _config(path, saved, variants.config_class(variant), config)
     with torch.random.fork_rng(devices=[]):  # its own start is overwritten; no draw of others moves
         model = variants.model_class(variant, folders)(config)
-    model.to(getattr(torch, found.identity.dtype))
-    if wrong := differences(found, model):
+    model.to(getattr(torch, saved.dtype))
+    tensors = weights_file.read_tensors(path)
+    if wrong := _differences(tensors, saved, model):
         raise BadInput(
-            f"{found.path} is not a whole {variant.name} of its configuration: {_listed(wrong)}. "
+            f"{path} is not a whole {variant.name} of its configuration: {_listed(wrong)}. "
             "Nothing was loaded; it was changed, or another version of assay wrote it: take "
             "another copy, or that version"
         )
-    model.load_state_dict(checkpoint_file.read(found), strict=True)
+    weights_file.require_digest(path, tensors, saved)
+    tied = {name: tensors[first] for name, first in saved.tied.items()}
+    model.load_state_dict(tensors | tied, strict=True)
     return model.to(device)
 
 
 def _variant(
-    found: CheckpointHeader, expect: str | type | None, folders: Sequence[Path]
+    path: Path, saved: CheckpointIdentity, expect: str | type | None, folders: Sequence[Path]
 ) -> Variant:
     """The variant of a checkpoint, which must be the expected one."""
-    named = found.identity.variant
     if expect is not None:
-        wanted = _canonical(expect, folders)
-        if wanted != named:
+        wanted = _canonical_name(expect, folders)
+        if wanted != saved.variant:
             raise BadInput(
-                f"{found.path} holds {named} ({found.identity.parameters:,} parameters), wanted "
-                f"{wanted}; load it as {named}, or give a checkpoint of {wanted}"
+                f"{path} holds {saved.variant} ({saved.parameters:,} parameters), wanted "
+                f"{wanted}; load it as {saved.variant}, or give a checkpoint of {wanted}"
             )
     try:
-        return variants.parse(named, folders)
+        return variants.parse(saved.variant, folders)
     except BadInput as error:
-        raise BadInput(f"{found.path} holds {named}, which is not known here: {error}") from error
+        raise BadInput(f"{path} holds {saved.variant}, which is not known here: {error}") from error
 
 
-def _canonical(expect: str | type, folders: Sequence[Path]) -> str:
+def _canonical_name(expect: str | type, folders: Sequence[Path]) -> str:
     if isinstance(expect, str):
         return variants.parse(expect, folders).name
     variant = getattr(expect, "variant", None)
@@ -108,44 +110,94 @@ def _canonical(expect: str | type, folders: Sequence[Path]) -> str:
     return variant.name
 
 
-def _config(found: CheckpointHeader, kind: type, wanted: ModelConfig | None) -> ModelConfig:
+def _config(
+    path: Path, saved: CheckpointIdentity, kind: type[ModelConfig], wanted: ModelConfig | None
+) -> ModelConfig:
     """The configuration of a checkpoint, which must be the expected one."""
-    said = found.identity.config
+    values = saved.config
     names = {field.name for field in fields(kind)}
-    wrong = [f"{name} is not an option of {kind.__name__}" for name in said if name not in names]
+    wrong = [f"{name} is not an option of {kind.__name__}" for name in values if name not in names]
     if wanted is None:
-        wrong += [f"{name} is not said" for name in names if name not in said]
+        wrong += [f"{name} is not given" for name in names if name not in values]
+    elif not issubclass(kind, type(wanted)):
+        wrong.append(f"it has a {kind.__name__}, wanted a {type(wanted).__name__}")
     else:
-        if issubclass(kind, type(wanted)):
-            wanted = completed(wanted, kind)
-        given = _as_json(asdict(wanted)) if isinstance(wanted, kind) else {}
-        if not given:
-            wrong.append(f"it has a {kind.__name__}, wanted a {type(wanted).__name__}")
+        wanted = completed(wanted, kind)
         wrong += [
-            f"{name} is {said[name]!r}, wanted {value!r}"
-            for name, value in given.items()
-            if name in said and said[name] != value
+            f"{name} is {values[name]!r}, wanted {value!r}"
+            for name, value in _as_json(asdict(wanted)).items()
+            if name in values and values[name] != value
         ]
     if wrong:
         raise BadInput(
-            f"{found.path} holds a {found.identity.variant} of another configuration: "
+            f"{path} holds a {saved.variant} of another configuration: "
             f"{_listed(sorted(wrong))}. Load it with its own (config=None), or give the checkpoint "
-            "that belongs to yours; what an older assay did not say, `config` can say"
+            "that belongs to yours; what an older assay did not write, `config` can give"
         )
     try:
-        return wanted or msgspec.convert(said, kind)
+        return wanted or msgspec.convert(values, kind)
     except (msgspec.ValidationError, BadInput) as error:
-        raise BadInput(f"{found.path} has a configuration that no model has: {error}") from error
+        raise BadInput(f"{path} has a configuration that no model has: {error}") from error
+
+
+def _unshared(
+    state: Mapping[str, torch.Tensor],
+) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Each tensor once, in memory of its own on the CPU; and the further names of shared ones."""
+    tensors: dict[str, torch.Tensor] = {}
+    tied: dict[str, str] = {}
+    firsts: dict[tuple, str] = {}
+    for name, tensor in state.items():
+        place = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
+        if tensor.numel() and place in firsts:
+            tied[name] = firsts[place]
+            continue
+        firsts[place] = name
+        own = tensor.detach().cpu().contiguous()
+        whole = own.untyped_storage().nbytes() == own.numel() * own.element_size()
+        tensors[name] = own if whole else own.clone()
+    return tensors, tied
+
+
+def _differences(
+    tensors: Mapping[str, torch.Tensor], saved: CheckpointIdentity, model: torch.nn.Module
+) -> list[str]:
+    """What keeps a checkpoint from filling a model, one sentence each."""
+    wanted, tied = _unshared(model.state_dict())
+    wrong = [f"{name} is missing" for name in wanted if name not in tensors]
+    wrong += [f"{name} is unexpected" for name in tensors if name not in wanted]
+    wrong += [
+        f"{name} is {_form(tensor)}, wanted {_form(wanted[name])}"
+        for name, tensor in tensors.items()
+        if name in wanted and _form(tensor) != _form(wanted[name])
+    ]
+    wrong += [
+        f"{name} shares the tensor of {saved.tied.get(name)}, wanted that of {tied.get(name)}"
+        for name in sorted({*saved.tied, *tied})
+        if saved.tied.get(name) != tied.get(name)
+    ]
+    if not wrong and saved.parameters != _parameter_count(model):
+        wrong.append(f"it says {saved.parameters:,} parameters and has {_parameter_count(model):,}")
+    return wrong
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _parameter_count(model: torch.nn.Module) -> int:
+    """Numbers in all parameters, a shared one counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _dtype_of(model: torch.nn.Module) -> str:
-    found = {str(parameter.dtype).removeprefix("torch.") for parameter in model.parameters()}
-    if len(found) != 1:
+    dtypes = {str(parameter.dtype).removeprefix("torch.") for parameter in model.parameters()}
+    if len(dtypes) != 1:
         raise BadInput(
-            f"the parameters are {' and '.join(sorted(found))}; a checkpoint has one dtype: "
+            f"the parameters are {' and '.join(sorted(dtypes))}; a checkpoint has one dtype: "
             "convert the model with .to(dtype) first"
         )
-    return found.pop()
+    return dtypes.pop()
 
 
 def _listed(wrong: Sequence[str], most: int = 12) -> str:
@@ -154,7 +206,7 @@ def _listed(wrong: Sequence[str], most: int = 12) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    """As it will be when it is read again: tuples are lists."""
+    """The value as it will be when it is read again: tuples are lists."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError) as error:

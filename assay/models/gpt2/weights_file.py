@@ -22,24 +22,13 @@ from assay.records.durable import explained, sync_folder
 
 FORMAT = "assay-checkpoint"
 VERSION = 1
-_DTYPES = {
-    "F64": "float64",
-    "F32": "float32",
-    "F16": "float16",
-    "BF16": "bfloat16",
-    "I64": "int64",
-    "I32": "int32",
-    "U8": "uint8",
-    "BOOL": "bool",
-}
-_FLOATS = tuple(name for name in _DTYPES.values() if "float" in name)
-
-Form = tuple[str, tuple[int, ...]]  # dtype and shape of a tensor
+_DTYPES = ("float64", "float32", "float16", "bfloat16")  # of parameters
+_PICKLES = (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05")  # first bytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointIdentity:
-    """Whose weights a checkpoint holds, as its header says."""
+    """The model whose weights a checkpoint holds, as its metadata says."""
 
     variant: str
     config: dict[str, Any]
@@ -50,19 +39,10 @@ class CheckpointIdentity:
     extra: dict[str, Any]  # what else was to be remembered
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckpointHeader:
-    """What is known of a checkpoint before its tensors are read."""
-
-    path: Path
-    identity: CheckpointIdentity
-    tensors: dict[str, Form]
-
-
 def write(path: Path, tensors: Mapping[str, torch.Tensor], identity: CheckpointIdentity) -> None:
     """Write a checkpoint whole or not at all; its folder must be there."""
-    told = {name: _text(value) for name, value in vars(identity).items()}
-    metadata = {"format": FORMAT, "version": str(VERSION), **told}
+    entries = {key: msgspec.json.encode(value).decode() for key, value in vars(identity).items()}
+    metadata = {"format": FORMAT, "version": str(VERSION), **entries}
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     with explained(path):
         try:
@@ -79,11 +59,10 @@ def write(path: Path, tensors: Mapping[str, torch.Tensor], identity: CheckpointI
             temporary.unlink(missing_ok=True)
 
 
-def header(path: Path) -> CheckpointHeader:
-    """The identity and the forms of the tensors, none of which is read."""
+def read_identity(path: Path) -> CheckpointIdentity:
+    """The identity in the metadata; no tensor is read."""
     with _opened(path) as file:
         metadata = file.metadata() or {}
-        tensors = {name: _form(file, name) for name in file.keys()}  # noqa: SIM118
     if metadata.get("format") != FORMAT:
         raise BadInput(
             f"{path} is a safetensors file of another program (its format is "
@@ -95,35 +74,39 @@ def header(path: Path) -> CheckpointHeader:
             f"{path} is a checkpoint of version {metadata.get('version')}, this assay reads "
             f"version {VERSION}; use the assay that wrote it"
         )
+    names = CheckpointIdentity.__annotations__
     try:
-        told = {name: metadata[name] for name in CheckpointIdentity.__annotations__}
-        decoded = {name: msgspec.json.decode(text) for name, text in told.items()}
-        identity = msgspec.convert(decoded, CheckpointIdentity)
-        if identity.dtype not in _FLOATS:
-            raise ValueError(f"dtype {identity.dtype!r} is none of {', '.join(_FLOATS)}")
-        return CheckpointHeader(path=path, identity=identity, tensors=tensors)
+        entries = {name: msgspec.json.decode(metadata[name]) for name in names}
+        identity = msgspec.convert(entries, CheckpointIdentity)
+        if identity.dtype not in _DTYPES:
+            raise ValueError(f"dtype {identity.dtype!r} is none of {', '.join(_DTYPES)}")
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise BadInput(
             f"{path} does not say whose weights it holds ({type(error).__name__}: {error}); "
-            f"wanted {', '.join(CheckpointIdentity.__annotations__)} in its metadata; "
-            "take another copy of it"
+            f"wanted {', '.join(names)} in its metadata; take another copy of it"
         ) from error
+    return identity
 
 
-def read(found: CheckpointHeader) -> dict[str, torch.Tensor]:
-    """All tensors of a checkpoint, those under a second name too; they must be as written."""
-    with _opened(found.path) as file:
-        tensors = {name: file.get_tensor(name) for name in found.tensors}
-    if (digest := digest_of(tensors)) != found.identity.digest:
+def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+    """All tensors of the file by name; shared ones are there once."""
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def require_digest(
+    path: Path, tensors: Mapping[str, torch.Tensor], identity: CheckpointIdentity
+) -> None:
+    """Refuse tensors that are not as they were written."""
+    if (digest := digest_of(tensors)) != identity.digest:
         raise BadInput(
-            f"{found.path} was changed after it was written: its tensors have the digest {digest}, "
-            f"it says {found.identity.digest}; take another copy of it"
+            f"{path} was changed after it was written: its tensors have the digest {digest}, "
+            f"it says {identity.digest}; take another copy of it"
         )
-    return tensors | {name: tensors[first] for name, first in found.identity.tied.items()}
 
 
 def digest_of(tensors: Mapping[str, torch.Tensor]) -> str:
-    """Of names, dtypes, shapes and bytes (on the CPU)."""
+    """Digest of names, dtypes, shapes and bytes (on the CPU)."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         tensor = tensors[name]
@@ -134,6 +117,7 @@ def digest_of(tensors: Mapping[str, torch.Tensor]) -> str:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
+    """The file as safetensors opens it; what is not whole or not safetensors is refused."""
     try:
         with open(path, "rb") as file:
             start = file.read(2)
@@ -144,19 +128,10 @@ def _opened(path: Path) -> Iterator[Any]:
             f"cannot read {path}: {error.strerror or error}; give the path of a checkpoint"
         ) from error
     except SafetensorError as error:
-        why = "it is cut short or of another program"
-        if start in (b"PK", b"\x80\x02", b"\x80\x04", b"\x80\x05"):
-            why = "it looks like a pickle of torch.save, which could run code and is never opened"
+        reason = "it is cut short or of another program"
+        if start in _PICKLES:
+            reason = "it looks like a pickle of torch.save, which could run code and is not opened"
         raise BadInput(
-            f"{path} is not a whole safetensors file ({error}): {why}; give a checkpoint that "
+            f"{path} is not a whole safetensors file ({error}): {reason}; give a checkpoint that "
             "assay.models.gpt2.checkpoint saved, or another copy of it"
         ) from error
-
-
-def _form(file: Any, name: str) -> Form:
-    part = file.get_slice(name)
-    return _DTYPES.get(part.get_dtype(), part.get_dtype()), tuple(part.get_shape())
-
-
-def _text(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
