@@ -22,14 +22,14 @@ def linear(
 ) -> nn.Linear:
     """A map with the configuration's bias switch, unless `bias` says otherwise. A `residual` one,
     whose output is added to the stream, starts smaller by the root of the number of additions."""
-    made = nn.Linear(wide_in, wide_out, bias=config.bias if bias is None else bias)
-    nn.init.normal_(made.weight, std=DEVIATION / (sqrt(2 * config.n_layer) if residual else 1))
-    if made.bias is not None:
-        nn.init.zeros_(made.bias)
-    return made
+    module = nn.Linear(wide_in, wide_out, bias=config.bias if bias is None else bias)
+    nn.init.normal_(module.weight, std=DEVIATION / (sqrt(2 * config.n_layer) if residual else 1))
+    if module.bias is not None:
+        nn.init.zeros_(module.bias)
+    return module
 
 
 def embedding(count: int, width: int) -> nn.Embedding:
-    made = nn.Embedding(count, width)
-    nn.init.normal_(made.weight, std=DEVIATION)
-    return made
+    module = nn.Embedding(count, width)
+    nn.init.normal_(module.weight, std=DEVIATION)
+    return module

@@ -1,5 +1,5 @@
-"""Text out of a model, token by token: greedy, or drawn with a temperature, the k likeliest, or the
-nucleus (Holtzman et al. 2020).
+"""Generation of tokens: greedy, or drawn with a temperature, of the k likeliest, or of the nucleus
+(Holtzman et al. 2020).
 
 The prompt goes through the model once and fills its cache; after that every step computes one
 token. A model that cannot decode through a cache reads everything again at each step.
@@ -35,10 +35,10 @@ def generate(
     """
     _refuse(idx, tokens, temperature, top_k, top_p, _block_size(model))
     with _evaluating(model):
-        scores = _Cached(model) if cached and decodes(model) else _whole(model)
+        next_logits = _CachedLogits(model) if cached and decodes(model) else _whole_pass(model)
         for _ in range(tokens):
             next_B1 = draw(
-                scores(idx),
+                next_logits(idx),
                 temperature=temperature,
                 top_k=top_k,
                 top_p=top_p,
@@ -56,7 +56,7 @@ def draw(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
 ) -> torch.Tensor:
-    """One token for each row of scores: int64 [B, 1]."""
+    """One token for each row of logits [B, V]: int64 [B, 1]."""
     if temperature == 0:
         return logits_BV.argmax(dim=-1, keepdim=True)
     # Half precision has too few steps to add up 50,000 probabilities.
@@ -72,35 +72,35 @@ def draw(
 
 
 def decodes(model: torch.nn.Module) -> bool:
-    """Whether a model can go on from a cache of its own."""
-    takes = inspect.signature(model.forward).parameters
-    return "cache" in takes and callable(getattr(model, "new_cache", None))
+    """True where a model can go on from a cache of its own."""
+    parameters = inspect.signature(model.forward).parameters
+    return "cache" in parameters and callable(getattr(model, "new_cache", None))
 
 
-class _Cached:
-    """Scores of the token after `idx`; each call computes what the last one had not seen."""
+class _CachedLogits:
+    """Logits [B, V] of the token after `idx`; each call reads the tokens that are new to it."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
         self.cache: Any = None
-        self.seen = 0
+        self.read = 0
 
     def __call__(self, idx: torch.Tensor) -> torch.Tensor:
         if self.cache is None:
             self.cache = self.model.new_cache(idx.shape[0])
-        logits, _, self.cache = self.model(idx[:, self.seen :], cache=self.cache)
-        self.seen = idx.shape[1]
+        logits, _, self.cache = self.model(idx[:, self.read :], cache=self.cache)
+        self.read = idx.shape[1]
         return logits[:, -1]
 
 
-def _whole(model: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Scores of the token after `idx`, all of which is read at each call."""
+def _whole_pass(model: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Logits [B, V] of the token after `idx`, all of which is read at each call."""
     return lambda idx: model(idx)[0][:, -1]
 
 
 @contextmanager
 def _evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Evaluation mode, and afterwards each module in the mode it was in."""
+    """Put the model into evaluation mode, and afterwards each module into the mode it was in."""
     before = {module: module.training for module in model.modules()}
     model.eval()
     try:
@@ -111,7 +111,7 @@ def _evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 
 def _block_size(model: Any) -> int | None:
-    """How many tokens a model has positions for, where it says so."""
+    """Number of tokens that a model has positions for; None where it does not say."""
     config = getattr(model, "config", None) or getattr(model, "cfg", None)
     return getattr(config, "block_size", None)
 
@@ -124,7 +124,7 @@ def _refuse(
     top_p: float | None,
     block_size: int | None,
 ) -> None:
-    """Say no to what cannot be generated."""
+    """Refuse what cannot be generated."""
     if idx.ndim != 2 or idx.dtype != torch.int64:
         raise BadInput(
             f"the prompt is {idx.dtype} of shape {tuple(idx.shape)}; "

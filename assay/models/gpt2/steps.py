@@ -1,4 +1,4 @@
-"""The one registry of steps: what an ablation calls a model, and the variant and options it means.
+"""The registry of steps: the names that ablations have for models, each a variant with options.
 
 Selections, defconfigs, dry runs and the table in docs/models-steps.md are all made from STEPS. The
 options are those of GPT-2 124M. Nothing here needs torch.
@@ -23,7 +23,7 @@ _MOST_GUESSES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step. What it is `wanting` is a part of its meaning that nothing here does yet."""
+    """One step. `wanting` names a part of its meaning that nothing here does yet."""
 
     id: str
     variant: str
@@ -43,7 +43,14 @@ def _named(id: str, variant: str, description: str, **rest: Any) -> Step:
     return Step(id=id, variant=variant, description=description, **rest)
 
 
-def _ratio(number: int, variant: str, description: str, wanting: str = "", **options: Any) -> Step:
+def _swapped(id: str, layers: str, description: str, *aliases: str) -> Step:
+    """A step of the fixed reciprocal form, which exchanges q and k in some layers."""
+    return _named(id, "GPT2_RA", description, options={"ra_layers": layers}, aliases=aliases)
+
+
+def _ratio(
+    number: int, mlp_width: int, variant: str, description: str, wanting: str = "", **options: Any
+) -> Step:
     """A step of the RATIO ablation. MLP widths are whole numbers, and only where a variant says MLA
     is there a latent: the historical runs had one in every step but 0 and 1."""
     return Step(
@@ -51,7 +58,7 @@ def _ratio(number: int, variant: str, description: str, wanting: str = "", **opt
         aliases=(f"RATIO{number}",),
         variant=variant,
         description=description,
-        options=options,
+        options={"mlp_width": mlp_width, **options},
         family="ratio",
         baseline=number == 0,
         wanting=wanting,
@@ -61,20 +68,17 @@ def _ratio(number: int, variant: str, description: str, wanting: str = "", **opt
 # Keys and values of the RATIO steps had a latent each; its attention was added within a window.
 _LATENT: dict[str, Any] = {"d_latent": 128}
 _BAND: dict[str, Any] = {"ra_alpha": 0.3, "ra_window": 64}
-_TOPK: dict[str, Any] = {"ct_mode": "topk", "ct_k": 8, "ct_alpha": 0.2}
+_GATE: dict[str, Any] = {"ct_mode": "topk", "ct_k": 8, "ct_alpha": 0.2, "ct_apply": "output"}
+_ON_WEIGHTS: dict[str, Any] = {**_GATE, "ct_apply": "weights"}
+_BY_ENTROPY: dict[str, Any] = {"ct_mode": "entropy", "ct_alpha": 0.2, "ct_apply": "output"}
+_UNPRUNED = "pruning comes with the trainer: until then this is step 0"
 
 STEPS: tuple[Step, ...] = (
     _named("B", "GPT2", "the baseline", baseline=True),
-    _named(
-        "RA",
-        "GPT2_RA",
-        "q and k exchanged in the late half: a null control",
-        options={"ra_layers": "late"},
-        aliases=("RALATE",),
-    ),
-    _named("RANONE", "GPT2_RA", "exchanged nowhere", options={"ra_layers": "none"}),
-    _named("RAEARLY", "GPT2_RA", "exchanged in the early half", options={"ra_layers": "early"}),
-    _named("RAALL", "GPT2_RA", "exchanged everywhere", options={"ra_layers": "all"}),
+    _swapped("RA", "late", "q and k exchanged in the late half: a null control", "RALATE"),
+    _swapped("RANONE", "none", "exchanged nowhere"),
+    _swapped("RAEARLY", "early", "exchanged in the early half"),
+    _swapped("RAALL", "all", "exchanged everywhere"),
     _named("RALEARN", "GPT2_RALEARN", "a learned mix of both views in each layer"),
     _named("RAMIX", "GPT2_RAMIX", "scores mixed with their transpose, by head"),
     _named("RABAND", "GPT2_RABAND", "transposed scores added within a window"),
@@ -94,94 +98,52 @@ STEPS: tuple[Step, ...] = (
     _named("RAMLAKVM", "GPT2_MLA_RA_KVM", "RAMLAKV with MLPSplice"),
     _named("MLAKV2", "GPT2_MLA_KV2", "two latents, each stored compressed"),
     _named("MLAKV2M", "GPT2_MLA_KV2M", "MLAKV2 with MLPSplice"),
-    _ratio(0, "GPT2", "the baseline", mlp_width=3072),
-    _ratio(
-        1,
-        "GPT2",
-        "the baseline, half of its weights pruned",
-        mlp_width=3072,
-        wanting="pruning comes with the trainer: until then this is step 0",
-    ),
-    _ratio(2, "GPT2", "attention to MLP as 1 to 2.5", mlp_width=3840),
-    _ratio(3, "GPT2_MG", "with the attention gate of the MLP", mlp_width=3264),
-    _ratio(4, "GPT2_MG_MX", "with gate and cross token", mlp_width=3072),
-    _ratio(5, "GPT2_RABAND", "reciprocal attention", mlp_width=3072, **_BAND),
-    _ratio(6, "GPT2_RABAND", "5 with the MLP of 2", mlp_width=3840, **_BAND),
-    _ratio(7, "GPT2_RABAND_MG_MX", "5 with gate and cross token", mlp_width=3072, **_BAND),
-    _ratio(8, "GPT2_MLA2", "latents", mlp_width=3072, **_LATENT),
-    _ratio(9, "GPT2_MLA2", "8, attention to MLP as 1 to 2.5", mlp_width=2560, **_LATENT),
-    _ratio(10, "GPT2_MLA2_MG_MX", "9 with gate and cross token", mlp_width=2048, **_LATENT),
-    _ratio(11, "GPT2_MLA2_RABAND", "9 with reciprocity", mlp_width=2560, **_LATENT, **_BAND),
-    _ratio(
-        12,
-        "GPT2_MLA2_RABAND_MG_MX",
-        "11 with gate and cross token",
-        mlp_width=2048,
-        **_LATENT,
-        **_BAND,
-    ),
-    _ratio(13, "GPT2_RACT", "cross-token gate", mlp_width=3072, ct_apply="output", **_TOPK),
-    _ratio(
-        14,
-        "GPT2_MLA2_RACT",
-        "9 with the cross-token gate",
-        mlp_width=2560,
-        ct_apply="output",
-        **_LATENT,
-        **_TOPK,
-    ),
+    _ratio(0, 3072, "GPT2", "the baseline"),
+    _ratio(1, 3072, "GPT2", "the baseline, half of its weights pruned", _UNPRUNED),
+    _ratio(2, 3840, "GPT2", "attention to MLP as 1 to 2.5"),
+    _ratio(3, 3264, "GPT2_MG", "with the attention gate of the MLP"),
+    _ratio(4, 3072, "GPT2_MG_MX", "with gate and cross token"),
+    _ratio(5, 3072, "GPT2_RABAND", "reciprocal attention", **_BAND),
+    _ratio(6, 3840, "GPT2_RABAND", "5 with the MLP of 2", **_BAND),
+    _ratio(7, 3072, "GPT2_RABAND_MG_MX", "5 with gate and cross token", **_BAND),
+    _ratio(8, 3072, "GPT2_MLA2", "latents", **_LATENT),
+    _ratio(9, 2560, "GPT2_MLA2", "8, attention to MLP as 1 to 2.5", **_LATENT),
+    _ratio(10, 2048, "GPT2_MLA2_MG_MX", "9 with gate and cross token", **_LATENT),
+    _ratio(11, 2560, "GPT2_MLA2_RABAND", "9 with reciprocity", **_LATENT | _BAND),
+    _ratio(12, 2048, "GPT2_MLA2_RABAND_MG_MX", "11 with gate and cross token", **_LATENT | _BAND),
+    _ratio(13, 3072, "GPT2_RACT", "cross-token gate", **_GATE),
+    _ratio(14, 2560, "GPT2_MLA2_RACT", "9 with the cross-token gate", **_LATENT | _GATE),
     _ratio(
         15,
+        2560,
         "GPT2_MLA2_RABAND_RACT",
         "11 with the cross-token gate",
-        mlp_width=2560,
-        ct_apply="output",
-        **_LATENT,
-        **_BAND,
-        **_TOPK,
+        **_LATENT | _BAND | _GATE,
     ),
     _ratio(
         16,
+        2048,
         "GPT2_MLA2_RABAND_RACT_MG_MX",
         "12 with the cross-token gate",
-        mlp_width=2048,
-        ct_apply="output",
-        **_LATENT,
-        **_BAND,
-        **_TOPK,
+        **_LATENT | _BAND | _GATE,
     ),
-    _ratio(
-        17,
-        "GPT2_RACT",
-        "13 with the gate on the weights",
-        mlp_width=3072,
-        ct_apply="weights",
-        **_TOPK,
-    ),
-    _ratio(
-        18,
-        "GPT2_RACT",
-        "13 by entropy",
-        mlp_width=3072,
-        ct_mode="entropy",
-        ct_apply="output",
-        ct_alpha=0.2,
-    ),
+    _ratio(17, 3072, "GPT2_RACT", "13 with the gate on the weights", **_ON_WEIGHTS),
+    _ratio(18, 3072, "GPT2_RACT", "13 by entropy", **_BY_ENTROPY),
 )
 
 
 def find(name: str) -> tuple[Step, str]:
     """The step called `name`, and a warning to print, empty where there is none.
 
-    Names are taken as they are first; only then is a trailing 0 or 1 taken off, as old scripts
+    Names are looked up as they are first; only then is a trailing 0 or 1 taken off, as old scripts
     write it behind named steps: MLAKV2 is a step, MLAKV20 is that step with a suffix.
     """
     by_name = {known: step for step in STEPS for known in step.names}
     if name in by_name:
         return by_name[name], ""
-    stripped = by_name.get(name[:-1]) if name.endswith(_SUFFIXES) else None
-    if stripped and stripped.family == "named":
-        return stripped, f"step {name}: the trailing {name[-1]} means nothing; write {name[:-1]}"
+    step = by_name.get(name[:-1]) if name.endswith(_SUFFIXES) else None
+    if step and step.family == "named":
+        return step, f"step {name}: the trailing {name[-1]} means nothing; write {name[:-1]}"
     ids = ", ".join(step.id for step in STEPS)
     raise BadInput(f"there is no step {name!r}; {_guess(name)}the steps are {ids}")
 
@@ -189,7 +151,7 @@ def find(name: str) -> tuple[Step, str]:
 def _guess(name: str) -> str:
     lower = {known.lower(): known for step in STEPS for known in step.names}
     close = difflib.get_close_matches(name.lower(), lower, n=_MOST_GUESSES)
-    return f"did you mean {' or '.join(lower[found] for found in close)}? " if close else ""
+    return f"did you mean {' or '.join(lower[guess] for guess in close)}? " if close else ""
 
 
 def page() -> str:
@@ -198,9 +160,9 @@ def page() -> str:
 
 
 def _row(step: Step) -> str:
-    told = step.description + (f" ({step.wanting})" if step.wanting else "")
+    meaning = step.description + (f" ({step.wanting})" if step.wanting else "")
     options = f"`{format_options(step.options)}`" if step.options else ""
-    return f"| {step.id} | {', '.join(step.aliases)} | `{step.variant}` | {options} | {told} |"
+    return f"| {step.id} | {', '.join(step.aliases)} | `{step.variant}` | {options} | {meaning} |"
 
 
 _PAGE = """\
@@ -209,9 +171,9 @@ _PAGE = """\
 For people who run ablations: what each step builds. Made from the registry by
 `python -m assay.models.gpt2.steps`, not by hand. Options that are not named have the defaults that
 [their parts](../assay/models/gpt2/parts/__init__.py) declare, and `assay list parts` shows.
-`assay check --models STEP` examines a step; `named`, `ratio` and `all` stand for many, and a variant
-may carry options of its own: `GPT2_RACT+ct_mode=max+ct_k=4`. A trailing 0 or 1 behind a named step, as old scripts write it, is
-taken off with a warning.
+`assay check --models STEP` examines a step; `named`, `ratio` and `all` stand for many, and a
+variant may carry options of its own: `GPT2_RACT+ct_mode=max+ct_k=4`. A trailing 0 or 1 behind a
+named step, as old scripts write it, is taken off with a warning.
 
 | step | also | variant | options | what it is |
 |---|---|---|---|---|
