@@ -1,1 +1,1 @@
-"""What a cache stores for each token, and what that costs."""
+"""Caches: the tensors kept for each token, and their bytes."""

@@ -1,6 +1,6 @@
 """A cache in memory: one buffer for each stream of each layer, made once and filled in order.
 
-Within one forward pass every layer writes the same new tokens behind those that are there; they
+Within one forward pass every layer writes the same new tokens behind those already there; they
 count when the model calls `advance`. A pass that ends in an error leaves the cache as it was.
 """
 
@@ -18,19 +18,19 @@ from assay.kv.contract import State, Stream
 class LayerCache:
     """The buffers of one layer. `start` tokens are in them."""
 
-    buffers: dict[str, torch.Tensor]
-    states: dict[str, torch.Tensor]
+    buffers: dict[str, torch.Tensor]  # by stream, [batch, (heads,) capacity, width]
+    states: dict[str, torch.Tensor]  # by name, [batch, width]
     start: int = 0
     pending: dict[str, torch.Tensor] = field(default_factory=dict)
     # Codecs made ready with the weights of the first call, which all that is kept depends on.
     codecs: Sequence[Any] | None = None
 
     def append(self, new: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Write the new tokens of each stream given; returns all tokens of it, as views.
+        """Write the new tokens of some streams; return all tokens of these, as views.
 
         Values are kept, not their graph: gradients do not reach tokens of earlier calls.
         """
-        found = {}
+        tokens_so_far = {}
         for name, value in new.items():
             buffer, tokens = self.buffers[name], value.shape[-2]
             if value.dtype != buffer.dtype:
@@ -39,11 +39,11 @@ class LayerCache:
                     "make the cache in the dtype that the model computes in"
                 )
             buffer.narrow(-2, self.start, tokens).copy_(value.detach())
-            found[name] = buffer.narrow(-2, 0, self.start + tokens)
-        return found
+            tokens_so_far[name] = buffer.narrow(-2, 0, self.start + tokens)
+        return tokens_so_far
 
     def replace_state(self, name: str, value: torch.Tensor) -> None:
-        """What the state is when the pass is complete."""
+        """Set the state as it will be when the pass is complete."""
         self.pending[name] = value.detach()
 
 
@@ -57,7 +57,7 @@ class Cache:
     length: int = 0
 
     def advance(self, tokens: int) -> None:
-        """A pass over `tokens` new tokens is complete."""
+        """Count `tokens` new tokens: a pass over them is complete."""
         self.length += tokens
         for layer in self.layers:
             layer.start = self.length
@@ -66,7 +66,7 @@ class Cache:
             layer.pending.clear()
 
     def tensors(self) -> Iterator[torch.Tensor]:
-        """What is kept: the filled part of every buffer, and the states."""
+        """Tensors that are kept: the filled part of every buffer, and the states."""
         for layer in self.layers:
             for buffer in layer.buffers.values():
                 yield buffer.narrow(-2, 0, self.length)
@@ -78,14 +78,17 @@ class Cache:
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors())
 
 
-def empty(
+def new_cache(
     layers: Sequence[tuple[Sequence[Stream], Sequence[State]]],
     *,
     batch: int,
     capacity: int,
     device: torch.device | str,
 ) -> Cache:
-    """Room for `capacity` tokens of `batch` sequences."""
+    """An empty cache with room for `capacity` tokens of `batch` sequences.
+
+    `layers` names the streams and the states of each layer.
+    """
     if batch < 1 or capacity < 1:
         raise BadInput(f"a cache for {batch} sequences of {capacity} tokens; give at least 1 of 1")
     return Cache(
@@ -102,6 +105,7 @@ def empty(
 
 
 def _buffer(stream: Stream, batch: int, capacity: int, device: Any) -> torch.Tensor:
+    """[batch, capacity, width], or [batch, heads, capacity, width]."""
     heads = () if stream.heads is None else (stream.heads,)
     return _zeros((batch, *heads, capacity, stream.width), stream.dtype, device)
 

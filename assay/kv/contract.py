@@ -1,4 +1,4 @@
-"""The contract of a cache layout: what one attention layer keeps of a token, and in what form.
+"""The contract of a cache layout: the tensors that one attention layer keeps of a token.
 
 A layout is a file in layouts/ with three functions. `streams(spec)` names what is kept, one entry
 for each tensor: its bytes follow from that and from nothing else. `encode(values, codecs)` makes
@@ -35,7 +35,7 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """What a layer keeps of a whole sequence, whatever its length: [batch, width]."""
+    """One tensor that a layer keeps of a whole sequence, whatever its length: [batch, width]."""
 
     name: str
     width: int
@@ -65,14 +65,14 @@ class Layout:
     """A file of layouts/, loaded."""
 
     name: str
-    exact: bool  # whether `decode` gives back what `encode` was given, bit for bit
+    exact: bool  # `decode` gives back what `encode` was given, bit for bit
     scales: str | None  # what shares a scale, where numbers are kept with one
     streams: Callable[[KVSpec], tuple[Stream, ...]]
     encode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
     decode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
 
     def bytes_per_token(self, spec: KVSpec) -> int:
-        """What one token takes in one layer."""
+        """Bytes that one token takes in one layer."""
         return sum(stream.bytes_per_token for stream in self.streams(spec))
 
 

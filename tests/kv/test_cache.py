@@ -19,7 +19,7 @@ STATES = (State(name="sum", width=5, dtype="float32"),)
 
 
 def empty(batch=2, capacity=8):
-    return cache.empty([(STREAMS, STATES)] * 2, batch=batch, capacity=capacity, device="cpu")
+    return cache.new_cache([(STREAMS, STATES)] * 2, batch=batch, capacity=capacity, device="cpu")
 
 
 def rows(tokens, *, batch=2):

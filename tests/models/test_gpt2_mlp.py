@@ -8,7 +8,7 @@ import torch
 from tiny_gpt2 import make, tokens
 from torch.nn import functional as F
 
-from assay.models.gpt2.coupling import AttentionExports
+from assay.models.gpt2.mlp import AttentionExports
 from assay.models.gpt2.parts.mlp_cross_token import sparse
 
 TOLERANCE = {"rtol": 1e-10, "atol": 1e-12}

@@ -7,7 +7,7 @@ pytest.importorskip("torch")
 import torch
 from tiny_gpt2 import make, tokens
 
-from assay.models.gpt2.monotone_spline import MonotoneSpline
+from assay.models.gpt2.parts.splice import MonotoneSpline
 
 
 def test_a_fresh_codec_is_orthogonal_in_the_whole_model():

@@ -1,4 +1,4 @@
-"""Cache layouts, one file each: what is kept of a token. See kv/contract.py."""
+"""Cache layouts, one file each: the tensors kept of a token. See kv/contract.py."""
 
 CONTRACT = ("streams", "encode", "decode")
 FRAMEWORK = "torch"

@@ -19,19 +19,20 @@ def streams(spec: KVSpec) -> tuple[Stream, ...]:
 
 def rows(spec: KVSpec, widths: Sequence[int]) -> tuple[Stream, ...]:
     """One row for each of `widths`, the rotated dimensions behind the first, and queries."""
-    found = []
+    streams = []
     for name, width in zip(NAMES, widths, strict=False):
         beside = spec.rope_dims if name == NAMES[0] else 0
-        found.append(Stream(name=name, width=width + beside, dtype=spec.dtype))
+        streams.append(Stream(name=name, width=width + beside, dtype=spec.dtype))
     if spec.query_heads:
-        found.append(
+        streams.append(
             Stream(name="q", width=spec.head_dim, heads=spec.query_heads, dtype=spec.dtype)
         )
-    return tuple(found)
+    return tuple(streams)
 
 
 def encode(values: Mapping[str, Any], codecs: Sequence[Any] = ()) -> dict[str, Any]:
-    """values: the latents by name, "rope" [B, T, rope_dims] and "q" where they are kept."""
+    """values: the latents by name, [B, T, width], "rope" [B, T, rope_dims] and "q" [B, H, T, D]
+    where they are kept."""
     return with_rope(values)
 
 
@@ -41,7 +42,7 @@ def decode(stored: Mapping[str, Any], codecs: Sequence[Any] = ()) -> dict[str, A
 
 
 def with_rope(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, "rope" put behind the first latent."""
+    """The values with "rope" put behind the first latent."""
     import torch
 
     kept = {name: value for name, value in values.items() if name != "rope"}

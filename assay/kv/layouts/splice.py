@@ -25,7 +25,7 @@ def encode(values: Mapping[str, Any], codecs: Sequence[Any] = ()) -> dict[str, A
 
 
 def decode(stored: Mapping[str, Any], codecs: Sequence[Any] = ()) -> dict[str, Any]:
-    """Latents again; rotated dimensions stay behind the first."""
+    """Latents [B, T, width] again; rotated dimensions stay behind the first."""
     import torch
 
     latents = dict(stored)

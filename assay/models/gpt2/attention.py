@@ -1,10 +1,15 @@
-"""One attention layer of the family: a source, a reciprocal form, a core, codecs and a gate.
+"""One attention layer of the family: a projection, a reciprocal form, a kernel, codecs and a gate.
 
 Every token goes through what a cache would keep of it, whether there is a cache or not:
-project, encode, (append,) decode, attend.
+project, encode, (append,) decode, attend. A projection makes vectors of the new tokens (`values`),
+says what a cache keeps of them (`kv_spec`, `layout`) and gives attention its operands; here is
+GPT-2's own, the latent one is a part.
+
+B batch, H heads, T new tokens, S tokens in all, D head dimension, E width of the model.
 """
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any, NamedTuple
 
 import torch
@@ -12,14 +17,14 @@ from torch import nn
 
 from assay.kv import contract
 from assay.kv.cache import LayerCache
-from assay.kv.contract import Layout, Stream
+from assay.kv.contract import KVSpec, Layout, Stream
 from assay.kv.layouts.mla_latent import NAMES
-from assay.models.gpt2.composition import Variant
 from assay.models.gpt2.config import ModelConfig
-from assay.models.gpt2.coupling import AttentionExports
 from assay.models.gpt2.linear import linear
+from assay.models.gpt2.mlp import AttentionExports
+from assay.models.gpt2.operands import ExpandedOperands, Operands
 from assay.models.gpt2.softmax_attention import SoftmaxAttention
-from assay.models.gpt2.sources import DenseProjection
+from assay.models.gpt2.variants import Variant
 
 
 class SelfAttention(nn.Module):
@@ -35,7 +40,7 @@ class SelfAttention(nn.Module):
         self.plain = SoftmaxAttention(dropout=config.dropout, explicit=wants_weights)
         reads = self.reciprocal.reads if self.reciprocal else {"k": config.n_head}
         if "kv" in variant.parts:
-            self.source, self.codecs = _latent_source(config, variant, layer, reads)
+            self.source, self.codecs = _latent_projection(config, variant, layer, reads)
         else:
             self.source, self.codecs = DenseProjection(config, reads=reads), nn.ModuleList()
         self.layout = contract.load(self.source.layout)
@@ -55,22 +60,30 @@ class SelfAttention(nn.Module):
         added_latent: torch.Tensor | None,
         head_factor: torch.Tensor | None,
     ) -> tuple[torch.Tensor, AttentionExports]:
+        """`added_latent` [B, T, latent width] and `head_factor` [B, H, T, 1] are what the block
+        before sends."""
         values = self.source.values(x, start=past.start if past else 0, added=added_latent)
-        coding = self._coding(past)
-        fresh = coding.encode(self.source.kept(values))
+        codec = self._codec(past)
+        fresh = codec.encode(self.source.kept(values))
         stored = past.append(fresh) if past else fresh
-        view = self.source.view(
-            values, fresh, stored, coding, cached=past is not None, training=self.training
+        operands = self.source.operands(
+            values, fresh, stored, codec, cached=past is not None, training=self.training
         )
-        core = self.gating or self.plain
-        given = self.reciprocal(view, core) if self.reciprocal else view.attend(core, *view.pair())
-        out = given.out if head_factor is None else given.out * head_factor.to(given.out.dtype)
-        merged = out.transpose(1, 2).flatten(2)
+        kernel = self.gating or self.plain
+        if self.reciprocal:
+            attended = self.reciprocal(operands, kernel)
+        else:
+            attended = operands.attend(kernel, *operands.pair())
+        out = attended.out  # [B, H, T, D]
+        if head_factor is not None:
+            out = out * head_factor.to(out.dtype)
+        merged = out.transpose(1, 2).flatten(2)  # [B, T, H D]
         if self.output is not None:
             merged = self.output(merged, x)
-        return self.c_proj(merged), AttentionExports(self.source.latent(values), given.weights)
+        exports = AttentionExports(self.source.latent(values), attended.weights)
+        return self.c_proj(merged), exports
 
-    def _coding(self, past: LayerCache | None) -> "LayerCodec":
+    def _codec(self, past: LayerCache | None) -> "LayerCodec":
         """The layout with its codecs; for a cache they are made ready once."""
         if past is None:
             return LayerCodec(self.layout, list(self.codecs))
@@ -81,7 +94,7 @@ class SelfAttention(nn.Module):
 
 
 class LayerCodec(NamedTuple):
-    """How what a layer computes becomes what is kept, and latents again."""
+    """The way from what a layer computes to what is kept, and back to latents."""
 
     layout: Layout
     codecs: Sequence[Any]
@@ -93,18 +106,87 @@ class LayerCodec(NamedTuple):
         return self.layout.decode(stored, self.codecs)
 
     def expansions(self) -> dict[str, tuple[torch.Tensor, torch.Tensor | None]] | None:
-        """How each latent follows from its code, where that is affine for all; else None."""
-        found = {name: codec.expansion() for name, codec in zip(NAMES, self.codecs, strict=False)}
-        return None if None in found.values() else found
+        """The affine map from each code to its latent, by the latent's name; None where one of
+        them is not affine."""
+        maps = {name: codec.expansion() for name, codec in zip(NAMES, self.codecs, strict=False)}
+        return None if None in maps.values() else maps
 
 
-def _latent_source(
+class DenseProjection(nn.Module):
+    """q, k and v of every head in one projection. `reads` says which of k and q of earlier tokens
+    are read, and of how many heads."""
+
+    layout = "dense"
+
+    def __init__(self, config: ModelConfig, *, reads: Mapping[str, int]) -> None:
+        super().__init__()
+        self.heads, self.head_dim = config.n_head, config.head_dim
+        self.reads = dict(reads)
+        self.scale = 1 / sqrt(self.head_dim)
+        self.latent_width = self.heads * self.head_dim
+        self.c_attn = linear(config, config.n_embd, 3 * self.latent_width)
+
+    def kv_spec(self, dtype: str) -> KVSpec:
+        return KVSpec(
+            dtype=dtype,
+            head_dim=self.head_dim,
+            key_heads=self.reads.get("k", 0),
+            query_heads=self.reads.get("q", 0),
+            value_heads=self.heads,
+        )
+
+    def values(
+        self, x: torch.Tensor, *, start: int, added: torch.Tensor | None
+    ) -> dict[str, torch.Tensor]:
+        """q, k and v of the new tokens, [B, H, T, D]; `added` [B, T, H D] is put on the keys."""
+        batch, tokens, _ = x.shape
+        q, k, v = self.c_attn(x).split(self.latent_width, dim=-1)  # each [B, T, H D]
+        if added is not None:
+            k = k + added
+        shape = (batch, tokens, self.heads, self.head_dim)
+        return {
+            name: flat.view(shape).transpose(1, 2)
+            for name, flat in zip("qkv", (q, k, v), strict=True)
+        }
+
+    def kept(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The values that a cache keeps; of queries, those of the last heads that are read."""
+        sides = {name: values[name][:, -count:] for name, count in self.reads.items() if count}
+        return {**sides, "v": values["v"]}
+
+    def latent(self, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """All keys, [B, T, H D], in the place of the latent that there is none of."""
+        return values["k"].transpose(1, 2).flatten(2)
+
+    def operands(
+        self,
+        values: Mapping[str, torch.Tensor],
+        fresh: Mapping[str, torch.Tensor],
+        stored: Mapping[str, torch.Tensor],
+        codec: LayerCodec,
+        **mode: bool,
+    ) -> Operands:
+        """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
+        return ExpandedOperands(new=values, all=stored, scale=self.scale, **mode)
+
+    def swap_roles_(self) -> bool:
+        """Exchange the weights of queries and keys; True, for they are made alike."""
+        with torch.no_grad():
+            for weight in self.c_attn.parameters():
+                q, k, _ = weight.split(self.latent_width)
+                exchanged = torch.cat([k, q])
+                weight[: 2 * self.latent_width] = exchanged
+        return True
+
+
+def _latent_projection(
     config: Any, variant: Variant, layer: int, reads: Mapping[str, int]
 ) -> tuple[nn.Module, nn.ModuleList]:
+    """The part in the slot `kv` and the codecs of its latents."""
     made_of = variant.build("latents", config, layer)
     count = len(made_of) if made_of else 1
     codecs = [variant.build("splice", config, layer) for _ in range(count)]
-    source = variant.build(
+    projection = variant.build(
         "kv",
         config,
         layer,
@@ -114,4 +196,4 @@ def _latent_source(
         rope=variant.build("positions", config, layer),
         spliced=codecs[0] is not None,
     )
-    return source, nn.ModuleList(codec for codec in codecs if codec is not None)
+    return projection, nn.ModuleList(codec for codec in codecs if codec is not None)

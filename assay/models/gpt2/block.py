@@ -1,4 +1,6 @@
-"""A block: attention, then the MLP, both before a LayerNorm and added to the stream."""
+"""A block: attention, then the MLP, both behind a LayerNorm and added to the residual stream."""
+
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -6,10 +8,9 @@ from torch import nn
 from assay.kv.cache import LayerCache
 from assay.kv.contract import State, Stream
 from assay.models.gpt2.attention import SelfAttention
-from assay.models.gpt2.composition import Variant
 from assay.models.gpt2.config import ModelConfig
-from assay.models.gpt2.coupling import Context, Coupling
-from assay.models.gpt2.mlp import DenseMLP
+from assay.models.gpt2.mlp import Context, Coupling, DenseMLP
+from assay.models.gpt2.variants import Variant
 
 COUPLINGS = ("mlp_gate", "mlp_cross", "mlp_latent")
 
@@ -54,18 +55,18 @@ class Block(nn.Module):
             head_factor=_first(c.head_factor(context) for c in self._coupled()),
         )
         x = x + self.drop(attended)
-        hidden = self.mlp.up(self.ln_2(x))
+        hidden = self.mlp.up(self.ln_2(x))  # [B, T, MLP width]
         for coupling in self._coupled():
             hidden = coupling.enrich(hidden, exports, past)
-        made: dict[str, torch.Tensor] = {}
+        sent: dict[str, torch.Tensor] = {}
         for coupling in self._coupled():
-            made |= coupling.emit(hidden, past)
-        return x + self.drop(self.mlp.down(hidden)), made
+            sent |= coupling.emit(hidden, past)
+        return x + self.drop(self.mlp.down(hidden)), sent
 
     def _coupled(self) -> list[Coupling]:
         return list(self.couplings.values())  # type: ignore[arg-type]
 
 
-def _first(found: object) -> torch.Tensor | None:
-    """Of the couplings at most one gives each kind of thing."""
-    return next((value for value in found if value is not None), None)  # type: ignore[attr-defined]
+def _first(tensors: Iterable[torch.Tensor | None]) -> torch.Tensor | None:
+    """The tensor that is not None; at most one coupling gives each kind."""
+    return next((tensor for tensor in tensors if tensor is not None), None)

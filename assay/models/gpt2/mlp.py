@@ -1,15 +1,26 @@
-"""GPT-2's MLP, opened in the middle: `up` to the hidden width, `down` again.
+"""GPT-2's MLP, opened in the middle, and what couples an MLP to attention.
 
-What couples the MLP to attention reads and changes the hidden values in between, so it works with
-a dense MLP and with any other that has the two halves and a `width`.
+`up` leads to the hidden width, `down` back. A coupling is a part that reads and changes the hidden
+values in between, so it works with a dense MLP and with any other that has the two halves and a
+`width`. Nothing of it is kept on a module from one call to the next: a block is handed what the
+block before it made, and returns what it makes for the one behind; the first is handed nothing.
+
+B batch, H heads, T new tokens, S tokens in all, E width of the model.
 """
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from assay.kv.cache import LayerCache
+from assay.kv.contract import State, Stream
 from assay.models.gpt2.config import ModelConfig, mlp_width
 from assay.models.gpt2.linear import linear
+
+Context = Mapping[str, torch.Tensor]  # what a block sends to the next, by name
 
 
 class DenseMLP(nn.Module):
@@ -24,4 +35,52 @@ class DenseMLP(nn.Module):
         return F.gelu(self.c_fc(x))
 
     def down(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[B, T, width] -> [B, T, E]."""
         return self.c_proj(hidden)
+
+
+class AttentionExports(NamedTuple):
+    """What attention leaves for the MLP of its block."""
+
+    latent: torch.Tensor  # [B, T, latent width], of the new tokens, before any codec
+    weights: torch.Tensor | None  # [B, H, T, S], where a coupling wants them
+
+
+class Coupling(nn.Module):
+    """A coupling that does nothing; a part overrides what it needs."""
+
+    wants_weights = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        # A trainer may raise it from 0 to 1 in its first steps: model.set_coupling(share).
+        self.register_buffer("coupling_scale", torch.ones(()))
+
+    def streams(self, dtype: str) -> tuple[Stream, ...]:
+        """Streams that it keeps of each token."""
+        return ()
+
+    def states(self, dtype: str) -> tuple[State, ...]:
+        """States that it keeps of a sequence, whatever its length."""
+        return ()
+
+    def added_latent(self, context: Context) -> torch.Tensor | None:
+        """What the block before adds to the new latents, [B, T, latent width]."""
+        return None
+
+    def head_factor(self, context: Context) -> torch.Tensor | None:
+        """Factor of the outputs of heads that the block before sends, [B, H, T, 1]."""
+        return None
+
+    def enrich(
+        self, hidden: torch.Tensor, exports: AttentionExports, past: LayerCache | None
+    ) -> torch.Tensor:
+        """The hidden values of the MLP, [B, T, width], with what attention adds to them."""
+        return hidden
+
+    def emit(self, hidden: torch.Tensor, past: LayerCache | None) -> dict[str, torch.Tensor]:
+        """What the next block is handed."""
+        return {}
+
+    def neutral_(self) -> None:
+        self.coupling_scale.zero_()

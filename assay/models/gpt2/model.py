@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from assay.errors import BadInput
-from assay.kv import cache as kv_cache
-from assay.kv.cache import Cache
+from assay.kv.cache import Cache, new_cache
+from assay.kv.contract import State, Stream
 from assay.models.gpt2.block import Block
-from assay.models.gpt2.composition import BASE, Variant, config_class, parse
 from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config, completed
-from assay.models.gpt2.coupling import Context, Coupling
 from assay.models.gpt2.linear import embedding
+from assay.models.gpt2.mlp import Context, Coupling
+from assay.models.gpt2.variants import Variant, config_class
 
 IGNORED = -1  # a target that is not counted
 
@@ -45,11 +45,11 @@ class Decoder(nn.Module):
         cache: Cache | None = None,
     ) -> tuple[Any, ...]:
         """Logits [B, T, V] of every position and the loss, None without targets; then the cache,
-        where one was given: `idx` [B, T] are the tokens that follow those in it."""
+        where one is passed: `idx` [B, T] are the tokens that follow those in it."""
         start = cache.length if cache else 0
         self._refuse(idx, start, cache)
         positions = torch.arange(start, start + idx.shape[1], device=idx.device)
-        x = self.drop(self.wte(idx) + self.wpe(positions))
+        x = self.drop(self.wte(idx) + self.wpe(positions))  # [B, T, E]
         context: Context = {}
         for layer, block in enumerate(self.h):
             x, context = block(x, context=context, past=cache.layers[layer] if cache else None)
@@ -73,22 +73,29 @@ class Decoder(nn.Module):
     ) -> Cache:
         """An empty cache for `batch` sequences of up to `capacity` tokens (block_size), in the
         dtype of the weights unless the model computes in another."""
-        return kv_cache.empty(
-            [block.kept(_name(dtype or self.wte.weight.dtype)) for block in self.h],
+        return new_cache(
+            self._kept(dtype),
             batch=batch,
             capacity=capacity or self.config.block_size,
             device=self.wte.weight.device,
         )
 
     def cache_bytes(self, batch: int, tokens: int, dtype: torch.dtype | None = None) -> int:
-        """What a cache keeps of `tokens` tokens in each of `batch` sequences, by its layouts."""
-        kept = [block.kept(_name(dtype or self.wte.weight.dtype)) for block in self.h]
+        """Bytes that a cache keeps of `tokens` tokens in each of `batch` sequences, by layout."""
+        kept = self._kept(dtype)
         per_token = sum(stream.bytes_per_token for streams, _ in kept for stream in streams)
         fixed = sum(state.bytes for _, states in kept for state in states)
         return batch * (tokens * per_token + fixed)
 
+    def _kept(
+        self, dtype: torch.dtype | None
+    ) -> list[tuple[tuple[Stream, ...], tuple[State, ...]]]:
+        """Streams and states of every block."""
+        name = str(dtype or self.wte.weight.dtype).removeprefix("torch.")
+        return [block.kept(name) for block in self.h]
+
     def set_coupling(self, share: float) -> None:
-        """How much of the reciprocal MLP counts, 0 to 1: a trainer may raise it as it begins."""
+        """Set the share of the reciprocal MLP, 0 to 1: a trainer may raise it as it begins."""
         if not 0 <= share <= 1:
             raise BadInput(f"a coupling of {share} is not between 0 and 1")
         for module in self.modules():
@@ -107,10 +114,10 @@ class Decoder(nn.Module):
         variant, config = self.variant.ungated(), self.config
         if variant.parts.get("reciprocal") != self.variant.parts.get("reciprocal"):
             config = replace(config, ra_layers="none")
-        made = class_of(variant)(config)
-        for own, other in zip(self.h, made.h, strict=True):
+        baseline = class_of(variant)(config)
+        for own, other in zip(self.h, baseline.h, strict=True):
             other.attn.plain.explicit = own.attn.plain.explicit or own.attn.gating is not None
-        return made
+        return baseline
 
     def gauge_twin(self) -> "Decoder | None":
         """With fixed reciprocal attention, where q and k are made alike: the same function, with
@@ -168,9 +175,12 @@ def class_of(variant: Variant) -> type[Decoder]:
     key = (variant.name, *(str(part.path) for part in variant.parts.values()))
     if key not in _CLASSES:
         base = LatentDecoder if variant.latent else DenseDecoder
-        told = f"{variant.name}: {base.__doc__}"
-        made = {"variant": variant, "__module__": __name__, "__doc__": told}
-        _CLASSES[key] = type(variant.name, (base,), made)
+        contents = {
+            "variant": variant,
+            "__module__": config_class.__module__,  # where the class is found by its name
+            "__doc__": f"{variant.name}: {base.__doc__}",
+        }
+        _CLASSES[key] = type(variant.name, (base,), contents)
     return _CLASSES[key]
 
 
@@ -181,17 +191,3 @@ def _checked(config: Any, wanted: type, variant: Variant) -> ModelConfig:
             f"{variant.name} was given a {type(config).__name__}; it takes a {wanted.__name__}"
         )
     return completed(config, config_class(variant))
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def __getattr__(name: str) -> Any:
-    """`from assay.models.gpt2.model import GPT2` gives the class, as of any variant by its name."""
-    if not name.startswith(BASE):
-        raise AttributeError(f"module {__name__} has no attribute {name}")
-    try:
-        return class_of(parse(name))
-    except BadInput as error:
-        raise AttributeError(str(error)) from error

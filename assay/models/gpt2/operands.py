@@ -1,9 +1,9 @@
-"""What attention reads: new tokens on one side, all tokens on the other, in either role.
+"""Operands of attention: new tokens on one side, all tokens on the other, in either role.
 
 Standard attention scores a new query against all keys; swapped, it scores a new key against all
-queries. A view has both, whatever a cache keeps. ExpandedOperands has every head's rows in memory.
-AbsorbedOperands leaves the rows as a cache keeps them, shared by all heads, and takes the maps that
-make keys and values of them to the side of the new token and of the output: a step then costs
+queries. Operands have both, whatever a cache keeps. Expanded ones have every head's vectors in
+memory. Absorbed ones leave the rows as a cache keeps them, shared by all heads, and take the maps
+that make keys and values of them to the side of the new token and of the output: a step then costs
 rows times their width, not rows times all heads.
 
 B batch, H heads, T new tokens, S tokens in all, D head dimension, R what a row holds.
@@ -24,7 +24,7 @@ ALL = slice(None)
 
 @dataclass(frozen=True, kw_only=True)
 class Operands(ABC):
-    """What both kinds have. `new` holds q and k of the new tokens, [B, H, T, D]."""
+    """Both kinds of operands. `new` holds q and k of the new tokens, [B, H, T, D]."""
 
     new: Mapping[str, torch.Tensor]
     scale: float
@@ -41,7 +41,7 @@ class Operands(ABC):
 
     @abstractmethod
     def values(self, heads: slice = ALL) -> torch.Tensor:
-        """What is averaged."""
+        """Rows that are averaged, [B, H or 1, S, D or R]."""
 
     @abstractmethod
     def mixed(
@@ -58,15 +58,15 @@ class Operands(ABC):
 
     def attend(
         self,
-        core: Any,
+        kernel: Any,
         rows: torch.Tensor,
         columns: torch.Tensor,
         *,
         bias: torch.Tensor | None = None,
         heads: slice = ALL,
     ) -> AttentionOutput:
-        """Attention through `core`, its output finished and multiplied by its factor."""
-        given = core(
+        """Attention through `kernel`, its output finished and multiplied by its factor."""
+        attended = kernel(
             rows,
             columns,
             self.values(heads),
@@ -74,8 +74,10 @@ class Operands(ABC):
             bias=bias,
             training=self.training,
         )
-        out = self.finish(given.out, heads)
-        return AttentionOutput(out if given.factor is None else out * given.factor, given.weights)
+        out = self.finish(attended.out, heads)  # [B, H, T, D]
+        if attended.factor is not None:
+            out = out * attended.factor
+        return AttentionOutput(out, attended.weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +104,17 @@ class ExpandedOperands(Operands):
         """Without a cache both terms are one product of twice the width, which fused kernels take;
         with one, that would copy the cache."""
         rows, columns = self.pair()
-        rows = standard * rows + probe
+        rows = standard * rows + probe  # [B, H, T, D]
         if self.cached:
             return rows, columns, swapped * self.scores(swapped=True) * self.scale
         others, past = self.pair(swapped=True)
+        # [B, H, T, 2 D] and [B, H, S, 2 D]
         return torch.cat([rows, swapped * others], -1), torch.cat([columns, past], -1), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowMap:
-    """How rows become vectors of heads: an affine map, after the affine one of a codec if any."""
+    """Affine map from rows to vectors of heads, after the affine one of a codec if any."""
 
     weight: torch.Tensor  # [H, D, latent]
     bias: torch.Tensor  # [H, D]
@@ -123,12 +126,13 @@ class RowMap:
         return (self.weight if self.expand is None else self.expand[0]).shape[-1]
 
     def absorb(self, vectors: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
-        """[B, H, T, D] -> [B, H, T, R]: what gives with a row what they give with its vector."""
+        """[B, H, T, D] -> [B, H, T, R], whose product with a row is that of the vectors with the
+        row's vector, up to `constant`."""
         rows = torch.einsum("bhtd,hdr->bhtr", vectors, self.weight[heads])
         return rows if self.expand is None else rows @ self.expand[0]
 
     def constant(self, vectors: torch.Tensor) -> torch.Tensor:
-        """The rest of that product, the same for every row: [B, H, T, 1]."""
+        """What the product with a row lacks, the same for every row: [B, H, T, 1]."""
         bias = self.bias
         if self.expand is not None and self.expand[1] is not None:
             bias = bias + self.weight @ self.expand[1]
@@ -138,8 +142,8 @@ class RowMap:
         """[B, H, T, R] -> [B, H, T, D], of averages of rows."""
         if self.expand is not None:
             averages = F.linear(averages, *self.expand)
-        found = torch.einsum("bhtr,hdr->bhtd", averages, self.weight[heads])
-        return found + self.bias[heads, None]
+        vectors = torch.einsum("bhtr,hdr->bhtd", averages, self.weight[heads])
+        return vectors + self.bias[heads, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +162,7 @@ class AbsorbedOperands(Operands):
         rows = self.maps[far].absorb(self.new[near][:, heads], heads)
         if self.rope is not None:
             rows = torch.cat([rows, self.rope], dim=-1)
-        return rows, self.rows[far][:, None]
+        return rows, self.rows[far][:, None]  # [B, H, T, R] and [B, 1, S, R]
 
     def scores(self, *, swapped: bool = False) -> torch.Tensor:
         near, far = ("k", "q") if swapped else ("q", "k")

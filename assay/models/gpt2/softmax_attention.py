@@ -1,4 +1,4 @@
-"""Causal attention as the GPT-2 family calls it: fused, or with its weights in memory.
+"""Causal softmax attention as the GPT-2 family calls it: fused, or with its weights in memory.
 
 B batch, H query heads, G key heads (H, or 1 that all share), T new tokens, S tokens in all, D.
 The mask is aligned bottom-right: new token i sees all tokens up to i + S - T.
@@ -13,15 +13,15 @@ _WIDEST = 256  # numbers of a head in torch's fused kernels
 
 
 class AttentionOutput(NamedTuple):
-    """What a core gives back."""
+    """The result of an attention kernel."""
 
     out: torch.Tensor  # [B, H, T, D]
-    weights: torch.Tensor | None = None  # [B, H, T, S], where they were asked for
+    weights: torch.Tensor | None = None  # [B, H, T, S], where they are in memory
     factor: torch.Tensor | None = None  # [B, H, T, 1]: multiplies what becomes of `out`
 
 
 class SoftmaxAttention:
-    """Softmax attention. `explicit` computes the weights in memory, else torch's fused kernels."""
+    """The plain kernel. `explicit` keeps the weights in memory, else torch's fused kernels run."""
 
     def __init__(self, *, dropout: float, explicit: bool) -> None:
         self.dropout = dropout
@@ -38,11 +38,8 @@ class SoftmaxAttention:
         training: bool = False,
     ) -> AttentionOutput:
         """q [B, H, T, D], k and v [B, G, S, D]; `bias` [B, H, T, S] is added to scaled scores."""
-        rate = self.dropout if training else 0.0
-        if not self.explicit:
-            return AttentionOutput(fused(q, k, v, scale=scale, bias=bias, dropout=rate))
-        weights = softmax(hide_future(scaled_scores(q, k, scale=scale, bias=bias)), q.dtype)
-        return AttentionOutput(average(F.dropout(weights, rate), v), weights)
+        attend = explicit if self.explicit else fused
+        return attend(q, k, v, scale=scale, bias=bias, dropout=self.dropout if training else 0.0)
 
 
 def fused(
@@ -53,17 +50,16 @@ def fused(
     scale: float,
     bias: torch.Tensor | None = None,
     dropout: float = 0.0,
-) -> torch.Tensor:
+) -> AttentionOutput:
     """torch's kernel where it has one for this width; the weights in memory where it has none."""
-    new, total = q.shape[2], k.shape[2]
+    new, total = q.shape[2], k.shape[2]  # T, S
     if q.shape[-1] > _WIDEST:
-        weights = softmax(hide_future(scaled_scores(q, k, scale=scale, bias=bias)), q.dtype)
-        return average(F.dropout(weights, dropout), v)
-    mask = None if bias is None else hide_future(bias).to(q.dtype)
+        return explicit(q, k, v, scale=scale, bias=bias, dropout=dropout)._replace(weights=None)
+    mask = None if bias is None else hide_future(bias).to(q.dtype)  # [B, H, T, S]
     causal = bias is None and 1 < new == total
     if bias is None and 1 < new < total:
-        mask = seen(new, total, q.device)
-    return F.scaled_dot_product_attention(
+        mask = visible(new, total, q.device)  # [T, S]
+    out = F.scaled_dot_product_attention(
         q,
         k,
         v,
@@ -73,6 +69,22 @@ def fused(
         scale=scale,
         enable_gqa=k.shape[1] != q.shape[1],
     )
+    return AttentionOutput(out)
+
+
+def explicit(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    *,
+    scale: float,
+    bias: torch.Tensor | None = None,
+    dropout: float = 0.0,
+) -> AttentionOutput:
+    """Attention with its weights in memory; they are given back as they are before dropout."""
+    scores = scaled_scores(q, k, scale=scale, bias=bias)  # [B, H, T, S], float32 or better
+    weights = hide_future(scores).softmax(dim=-1).to(q.dtype)
+    return AttentionOutput(average(F.dropout(weights, dropout), v), weights)
 
 
 def products(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
@@ -86,6 +98,7 @@ def average(weights: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
 
 
 def _rows(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """q [B, H, T, D] where k has H heads; [B, 1, H T, D] where it has one."""
     return q if k.shape[1] == q.shape[1] else q.reshape(q.shape[0], 1, -1, q.shape[-1])
 
 
@@ -102,19 +115,15 @@ def hide_future(scores: torch.Tensor) -> torch.Tensor:
     new, total = scores.shape[-2:]
     if new == 1:
         return scores
-    return scores.masked_fill(~seen(new, total, scores.device), float("-inf"))
+    return scores.masked_fill(~visible(new, total, scores.device), float("-inf"))
 
 
-def softmax(scores: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return scores.softmax(dim=-1).to(dtype)
-
-
-def seen(new: int, total: int, device: torch.device) -> torch.Tensor:
-    """Whether new token i sees token j, [T, S]."""
+def visible(new: int, total: int, device: torch.device) -> torch.Tensor:
+    """Mask [T, S], True where new token i sees token j."""
     return torch.ones(new, total, dtype=torch.bool, device=device).tril(total - new)
 
 
-def keys_seen(new: int, total: int, device: torch.device) -> torch.Tensor:
-    """How many tokens each new token sees, [T, 1], float32."""
+def visible_counts(new: int, total: int, device: torch.device) -> torch.Tensor:
+    """Number of tokens that each new token sees, [T, 1], float32."""
     counts = torch.arange(total - new + 1, total + 1, device=device, dtype=torch.float32)
     return counts[:, None]

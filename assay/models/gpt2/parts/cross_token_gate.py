@@ -1,4 +1,4 @@
-"""RA-CT: how a token's attention is spread decides how much of it counts.
+"""RA-CT: the spread of a token's attention decides how much of it counts.
 
 A statistic of the row of weights (the largest `ct_k` together, the largest, the entropy, the root
 mean square) becomes a gate g = sigmoid(scale s + bias) for each head, near 1 at the start. On
@@ -17,8 +17,8 @@ from assay.models.gpt2.softmax_attention import (
     AttentionOutput,
     average,
     hide_future,
-    keys_seen,
     scaled_scores,
+    visible_counts,
 )
 
 TAG = "RACT"
@@ -47,7 +47,7 @@ def build(config: ModelConfig, layer: int) -> "CrossTokenGate":
 
 
 class CrossTokenGate(nn.Module):
-    """A core: called as SoftmaxAttention is, with its weights in memory."""
+    """A kernel: called as SoftmaxAttention is, with its weights in memory."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -67,13 +67,13 @@ class CrossTokenGate(nn.Module):
         bias: torch.Tensor | None = None,
         training: bool = False,
     ) -> AttentionOutput:
-        scores = scaled_scores(q, k, scale=scale, bias=bias)
+        scores = scaled_scores(q, k, scale=scale, bias=bias)  # [B, H, T, S]
         weights = hide_future(scores).softmax(dim=-1)
-        factor = (1 - self.alpha) + self.alpha * self.gate(weights)
+        factor = (1 - self.alpha) + self.alpha * self.gate(weights)  # [B, H, T, 1]
         if self.apply_to == "weights":  # hidden after the product: -inf has no gradient to give it
             weights = hide_future(scores * factor).softmax(dim=-1)
         kept = weights.to(q.dtype)
-        out = average(F.dropout(kept, self.dropout if training else 0.0), v)
+        out = average(F.dropout(kept, self.dropout if training else 0.0), v)  # [B, H, T, D]
         return AttentionOutput(out, kept, factor.to(q.dtype) if self.apply_to == "output" else None)
 
     def gate(self, weights: torch.Tensor) -> torch.Tensor:
@@ -82,8 +82,8 @@ class CrossTokenGate(nn.Module):
             weights = weights.detach()
         if self.head_average:
             weights = weights.mean(dim=1, keepdim=True)
-        found = statistic(weights, self.mode, self.k)
-        return (self.gate_scale[:, None, None] * found + self.gate_bias[:, None, None]).sigmoid()
+        row = statistic(weights, self.mode, self.k)  # [B, H or 1, T, 1]
+        return (self.gate_scale[:, None, None] * row + self.gate_bias[:, None, None]).sigmoid()
 
     def neutral_(self) -> None:
         self.alpha = 0.0
@@ -96,7 +96,7 @@ def statistic(weights: torch.Tensor, mode: str, k: int) -> torch.Tensor:
         return weights.amax(dim=-1, keepdim=True)
     if mode == "topk":
         return weights.topk(min(k, total), dim=-1, sorted=False).values.sum(dim=-1, keepdim=True)
-    count = keys_seen(new, total, weights.device).to(weights.dtype)
+    count = visible_counts(new, total, weights.device).to(weights.dtype)  # [T, 1]
     if mode == "rms":
         return (weights.square().sum(dim=-1, keepdim=True) / count).sqrt()
     # The slope of w log w at 0 is infinite, and hidden tokens have weight 0.

@@ -50,7 +50,8 @@ def build(
 class LatentProjection(nn.Module):
     """Latents of a token, and the maps that make heads of them.
 
-    B batch, H heads, T new tokens, S tokens in all, D head dimension, E width of the model.
+    B batch, H heads, T new tokens, S tokens in all, D head dimension, E width of the model, R width
+    of a latent, r rotated dimensions.
     """
 
     def __init__(
@@ -67,13 +68,13 @@ class LatentProjection(nn.Module):
         self.heads, self.head_dim = config.n_head, config.head_dim
         self.made_of = dict(made_of)
         self.latent_width = config.d_latent
-        given = any("q" in roles for roles in made_of.values())
+        from_latent = any("q" in roles for roles in made_of.values())
         # Queries that no latent gives are kept whole where later tokens read them.
-        self.kept_queries = 0 if given else reads.get("q", 0)
+        self.kept_queries = 0 if from_latent else reads.get("q", 0)
         self.rope = rope
         self.scale = 1 / sqrt(self.head_dim + (rope.dims if rope else 0))
         wide = self.heads * self.head_dim
-        self.c_q = None if given else linear(config, config.n_embd, wide)
+        self.c_q = None if from_latent else linear(config, config.n_embd, wide)
         self.to_latent = nn.ModuleDict(
             {name: linear(config, config.n_embd, config.d_latent) for name in made_of}
         )
@@ -94,43 +95,49 @@ class LatentProjection(nn.Module):
     def values(
         self, x: torch.Tensor, *, start: int, added: torch.Tensor | None
     ) -> dict[str, torch.Tensor]:
-        """The latents of the new tokens; `added` is put on the first of them."""
-        found = {name: made(x) for name, made in self.to_latent.items()}
+        """The latents of the new tokens, [B, T, R]; `added` is put on the first of them.
+
+        With them "q" [B, H, T, D] where no latent gives it, and "rope_q" [B, H, T, r] and "rope"
+        [B, T, r] where positions are rotated.
+        """
+        values = {name: project(x) for name, project in self.to_latent.items()}
         if added is not None:
-            first = next(iter(found))
-            found[first] = found[first] + added
+            first = next(iter(values))
+            values[first] = values[first] + added
         if self.c_q is not None:
-            found["q"] = self._split(self.c_q(x))
+            values["q"] = self._split(self.c_q(x))
         if self.rope is not None:
-            found["rope_q"], found["rope"] = self.rope(x, start)
-        return found
+            values["rope_q"], values["rope"] = self.rope(x, start)
+        return values
 
     def kept(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """The values that a cache keeps."""
         kept = {name: value for name, value in values.items() if name not in ("q", "rope_q")}
         if self.kept_queries:
             kept["q"] = values["q"][:, -self.kept_queries :]
         return kept
 
     def latent(self, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """The first latent, [B, T, R]."""
         return values[next(iter(self.made_of))]
 
-    def view(
+    def operands(
         self,
         values: Mapping[str, torch.Tensor],
         fresh: Mapping[str, torch.Tensor],
         stored: Mapping[str, torch.Tensor],
-        coding: Any,
+        codec: Any,
         *,
         cached: bool,
         training: bool,
     ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
-        how = {"scale": self.scale, "cached": cached, "training": training}
+        mode = {"scale": self.scale, "cached": cached, "training": training}
         rope = values.get("rope_q")
         tokens = self.latent(values).shape[1]
         if cached and self._pays_to_absorb(tokens):
-            return self._absorbed(values, fresh, stored, coding, rope, how)
-        every = self._heads(coding.decode(stored))
+            return self._absorbed(values, fresh, stored, codec, rope, mode)
+        every = self._heads(codec.decode(stored))  # [B, H, S, D] by role
         new = {name: every[name][:, :, -tokens:] for name in every if name != "v"}
         if self.c_q is not None:
             new["q"] = values["q"]
@@ -138,11 +145,12 @@ class LatentProjection(nn.Module):
                 every["q"] = stored["q"]
         if rope is not None:
             new["q"] = torch.cat([new["q"], rope], dim=-1)
-        return ExpandedOperands(new=new, all=every, **how)
+        return ExpandedOperands(new=new, all=every, **mode)
 
     def _pays_to_absorb(self, new: int) -> bool:
-        """Fewer multiplications: T rows of width R for each head and token against D, and the
-        expansion of every token. Queries that are kept whole have no row to be scored with."""
+        """True where it takes fewer multiplications: T rows of width R for each head and token
+        against D, and the expansion of every token. Queries that are kept whole have no row to be
+        scored with."""
         wide, dim = self.latent_width, self.head_dim
         return not self.kept_queries and new * (wide - dim) < wide * dim
 
@@ -151,44 +159,47 @@ class LatentProjection(nn.Module):
         values: Mapping[str, torch.Tensor],
         fresh: Mapping[str, torch.Tensor],
         stored: Mapping[str, torch.Tensor],
-        coding: Any,
+        codec: Any,
         rope: torch.Tensor | None,
-        how: dict[str, Any],
+        mode: dict[str, Any],
     ) -> AbsorbedOperands:
-        expansions = coding.expansions()
+        expansions = codec.expansions()
         if expansions is None:  # a codec that is not affine: rows are its latents
-            stored = coding.decode(stored)
+            stored = codec.decode(stored)
             expansions = {}
         rows, maps = {}, {}
         for name, roles in self.made_of.items():
             for role, (weight, bias) in self._role_maps(name, roles).items():
                 rows[role] = stored[name]
                 maps[role] = RowMap(weight=weight, bias=bias, expand=expansions.get(name))
-        new = self._heads(coding.decode(fresh)) if self.c_q is None else {"q": values["q"]}
-        return AbsorbedOperands(new=new, rows=rows, maps=maps, rope=rope, **how)
+        new = self._heads(codec.decode(fresh)) if self.c_q is None else {"q": values["q"]}
+        return AbsorbedOperands(new=new, rows=rows, maps=maps, rope=rope, **mode)
 
     def _heads(self, latents: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """All roles that come out of latents, [B, H, S, D], the rotated dimensions behind k."""
-        found = {}
+        vectors = {}
         for name, roles in self.made_of.items():
-            latent = latents[name][..., : self.latent_width]
-            parts = self.from_latent[name](latent).chunk(len(roles), dim=-1)
-            found |= {role: self._split(part) for role, part in zip(roles, parts, strict=True)}
+            latent = latents[name][..., : self.latent_width]  # [B, S, R]
+            flat = self.from_latent[name](latent).chunk(len(roles), dim=-1)  # each [B, S, H D]
+            vectors |= {role: self._split(part) for role, part in zip(roles, flat, strict=True)}
         if self.rope is not None:
             turned = latents[next(iter(self.made_of))][:, None, :, self.latent_width :]
-            found["k"] = torch.cat([found["k"], turned.expand(-1, self.heads, -1, -1)], dim=-1)
-        return found
+            turned = turned.expand(-1, self.heads, -1, -1)  # [B, H, S, r]
+            vectors["k"] = torch.cat([vectors["k"], turned], dim=-1)
+        return vectors
 
     def _role_maps(
         self, name: str, roles: tuple[str, ...]
     ) -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
-        made = self.from_latent[name]
+        """Weight [H, D, R] and bias [H, D] of each role that a latent gives."""
+        linear = self.from_latent[name]
         split = (len(roles), self.heads, self.head_dim)
-        weights = made.weight.view(*split, self.latent_width)
-        biases = made.weight.new_zeros(split) if made.bias is None else made.bias.view(split)
+        weights = linear.weight.view(*split, self.latent_width)
+        biases = linear.weight.new_zeros(split) if linear.bias is None else linear.bias.view(split)
         return {role: (weights[i], biases[i]) for i, role in enumerate(roles)}
 
     def _split(self, wide: torch.Tensor) -> torch.Tensor:
+        """[B, T, H D] -> [B, H, T, D]."""
         batch, tokens, _ = wide.shape
         return wide.view(batch, tokens, self.heads, self.head_dim).transpose(1, 2)
 

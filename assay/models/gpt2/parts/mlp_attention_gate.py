@@ -11,8 +11,8 @@ from torch import nn
 from assay.kv.cache import LayerCache
 from assay.kv.contract import State
 from assay.models.gpt2.config import ModelConfig
-from assay.models.gpt2.coupling import Context, Coupling
 from assay.models.gpt2.linear import linear
+from assay.models.gpt2.mlp import Context, Coupling
 
 TAG = "MG"
 SLOT = "mlp_gate"
@@ -55,13 +55,13 @@ class AttentionGate(Coupling):
             return {}
         wide = torch.promote_types(hidden.dtype, torch.float32)
         # Tokens last, so that a row lies together: sums are several times as fast.
-        sums = self.squeeze(hidden).transpose(1, 2).to(wide)
+        sums = self.squeeze(hidden).transpose(1, 2).to(wide)  # [B, mg_width, T]
         if hidden.shape[1] > 1:
             sums = sums.contiguous().cumsum(dim=-1)
-        seen = torch.arange(1, hidden.shape[1] + 1, device=hidden.device, dtype=wide)
+        counts = torch.arange(1, hidden.shape[1] + 1, device=hidden.device, dtype=wide)  # [T]
         if past is not None:
             sums = sums + past.states[_SUM][..., None]
-            seen = seen + past.start
+            counts = counts + past.start
             past.replace_state(_SUM, sums[..., -1])
-        gates = self.gate((sums / seen).transpose(1, 2).to(hidden.dtype)).sigmoid()
-        return {"head_gate": gates.transpose(1, 2)[..., None]}
+        gates = self.gate((sums / counts).transpose(1, 2).to(hidden.dtype)).sigmoid()  # [B, T, H]
+        return {"head_gate": gates.transpose(1, 2)[..., None]}  # [B, H, T, 1]

@@ -11,9 +11,9 @@ from torch import nn
 from assay.kv.cache import LayerCache
 from assay.kv.contract import Stream
 from assay.models.gpt2.config import ModelConfig
-from assay.models.gpt2.coupling import AttentionExports, Coupling
 from assay.models.gpt2.linear import linear
-from assay.models.gpt2.softmax_attention import keys_seen
+from assay.models.gpt2.mlp import AttentionExports, Coupling
+from assay.models.gpt2.softmax_attention import visible_counts
 
 TAG = "MX"
 SLOT = "mlp_cross"
@@ -49,11 +49,12 @@ class CrossToken(Coupling):
         self, hidden: torch.Tensor, exports: AttentionExports, past: LayerCache | None
     ) -> torch.Tensor:
         assert exports.weights is not None  # wants_weights says so
-        squeezed = self.squeeze(hidden)
+        squeezed = self.squeeze(hidden)  # [B, T, rank]
         if past is not None:
-            squeezed = past.append({_STREAM: squeezed})[_STREAM]
-        weights = sparse(exports.weights.detach().mean(dim=1), self.sparse, k=self.k, tau=self.tau)
-        mixed = self.widen(weights.to(squeezed.dtype) @ squeezed)
+            squeezed = past.append({_STREAM: squeezed})[_STREAM]  # [B, S, rank]
+        weights = exports.weights.detach().mean(dim=1)  # [B, T, S]
+        weights = sparse(weights, self.sparse, k=self.k, tau=self.tau)
+        mixed = self.widen(weights.to(squeezed.dtype) @ squeezed)  # [B, T, width]
         return hidden + self.coupling_scale * self.alpha * mixed
 
 
@@ -63,9 +64,9 @@ def sparse(weights: torch.Tensor, mode: str, *, k: int, tau: float) -> torch.Ten
         return weights
     if mode == "topk":  # by value, so that equal weights are all kept, in whatever order they lie
         largest = weights.topk(min(k, weights.shape[-1]), dim=-1, sorted=False).values
-        least = largest.amin(dim=-1, keepdim=True)
+        least = largest.amin(dim=-1, keepdim=True)  # [B, T, 1]
     else:
-        count = keys_seen(*weights.shape[-2:], weights.device).to(weights.dtype)
+        count = visible_counts(*weights.shape[-2:], weights.device).to(weights.dtype)  # [T, 1]
         least = tau * (weights.square().sum(dim=-1, keepdim=True) / count).sqrt()
     kept = weights.where(weights >= least, 0.0)
     return kept / kept.sum(dim=-1, keepdim=True)

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from assay.errors import BadInput
 from assay.kv.cache import LayerCache
 from assay.models.gpt2.config import ModelConfig
-from assay.models.gpt2.coupling import AttentionExports, Context, Coupling
 from assay.models.gpt2.linear import linear
+from assay.models.gpt2.mlp import AttentionExports, Context, Coupling
 
 TAG = "MR"
 SLOT = "mlp_latent"
@@ -57,19 +57,20 @@ class LatentReciprocity(Coupling):
     def enrich(
         self, hidden: torch.Tensor, exports: AttentionExports, past: LayerCache | None
     ) -> torch.Tensor:
-        added = _by_head(self.to_hidden(exports.latent.detach()), self.share_in)
+        added = _by_head(self.to_hidden(exports.latent.detach()), self.share_in)  # [B, T, width]
         return hidden + self.coupling_scale * self.alpha * added
 
     def emit(self, hidden: torch.Tensor, past: LayerCache | None) -> dict[str, torch.Tensor]:
         if not self.sends:
             return {}
+        # [B, T, latent width] either way
         if self.to_latent is None:
             return {"latent": F.linear(hidden, self.to_hidden.weight.T)}
         return {"latent": _by_head(self.to_latent(hidden), self.share_out)}
 
 
 def _by_head(wide: torch.Tensor, shares: torch.Tensor | None) -> torch.Tensor:
-    """[B, T, n] with each head's part of n multiplied by its share."""
+    """[B, T, n] with each head's part of n multiplied by its share [H]."""
     if shares is None:
         return wide
     return (wide.unflatten(-1, (len(shares), -1)) * shares[:, None]).flatten(-2)

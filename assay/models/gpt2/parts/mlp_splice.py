@@ -34,4 +34,5 @@ class MLPSplice(nn.Module):
         return F.gelu(self.c_fc(self.enter(x)))
 
     def down(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[B, T, width] -> [B, T, E]."""
         return F.linear(self.c_proj(hidden), self.enter.weight.T)

@@ -9,7 +9,7 @@ from torch import nn
 
 from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.operands import Operands
-from assay.models.gpt2.softmax_attention import AttentionOutput, seen
+from assay.models.gpt2.softmax_attention import AttentionOutput, visible
 
 TAG = "RABAND"
 SLOT = "reciprocal"
@@ -29,12 +29,12 @@ class BandedReciprocal(nn.Module):
         self.reads = {"k": heads, "q": heads}
         self.alpha, self.window = alpha, window
 
-    def forward(self, view: Operands, core: object) -> AttentionOutput:
-        scores = view.scores(swapped=True)
+    def forward(self, operands: Operands, kernel: object) -> AttentionOutput:
+        scores = operands.scores(swapped=True)  # [B, H, T, S]
         new, total = scores.shape[-2:]
-        near = ~seen(new, total, scores.device).tril(total - new - self.window - 1)
-        bias = torch.where(near, self.alpha * view.scale * scores, 0.0)
-        return view.attend(core, *view.pair(), bias=bias)
+        near = ~visible(new, total, scores.device).tril(total - new - self.window - 1)  # [T, S]
+        bias = torch.where(near, self.alpha * operands.scale * scores, 0.0)
+        return operands.attend(kernel, *operands.pair(), bias=bias)
 
     def neutral_(self) -> None:
         self.alpha = 0.0

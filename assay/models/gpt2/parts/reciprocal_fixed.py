@@ -28,5 +28,5 @@ class FixedReciprocal(nn.Module):
         self.swapped = swapped
         self.reads = {"q": heads} if swapped else {"k": heads}
 
-    def forward(self, view: Operands, core: object) -> AttentionOutput:
-        return view.attend(core, *view.pair(swapped=self.swapped))
+    def forward(self, operands: Operands, kernel: object) -> AttentionOutput:
+        return operands.attend(kernel, *operands.pair(swapped=self.swapped))

@@ -28,10 +28,10 @@ class LearnedReciprocal(nn.Module):
         self.reads = {"k": heads, "q": heads}
         self.logit = nn.Parameter(torch.zeros(()))
 
-    def forward(self, view: Operands, core: object) -> AttentionOutput:
-        standard = view.attend(core, *view.pair())
-        swapped = view.attend(core, *view.pair(swapped=True))
-        share = self.logit.sigmoid()
+    def forward(self, operands: Operands, kernel: object) -> AttentionOutput:
+        standard = operands.attend(kernel, *operands.pair())
+        swapped = operands.attend(kernel, *operands.pair(swapped=True))
+        share = self.logit.sigmoid()  # one number
         out = (1 - share) * standard.out + share * swapped.out
         if standard.weights is None:
             return AttentionOutput(out)

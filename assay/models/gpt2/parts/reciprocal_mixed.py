@@ -29,14 +29,15 @@ class MixedScores(nn.Module):
     def __init__(self, *, heads: int, head_dim: int) -> None:
         super().__init__()
         self.reads = {"k": heads, "q": heads}
-        self.shares = nn.Parameter(torch.tensor(START).repeat(heads, 1))
-        self.u = nn.Parameter(DEVIATION * torch.randn(heads, head_dim))
+        self.shares = nn.Parameter(torch.tensor(START).repeat(heads, 1))  # [H, 3]
+        self.u = nn.Parameter(DEVIATION * torch.randn(heads, head_dim))  # [H, D]
 
-    def forward(self, view: Operands, core: object) -> AttentionOutput:
+    def forward(self, operands: Operands, kernel: object) -> AttentionOutput:
+        # [H, 1, 1] each
         standard, swapped, alone = self.shares.softmax(dim=-1)[:, :, None, None].unbind(1)
-        probe = alone * self.u[:, None] / view.scale  # the view scales what it scores
-        rows, columns, bias = view.mixed(standard, swapped, probe)
-        return view.attend(core, rows, columns, bias=bias)
+        probe = alone * self.u[:, None] / operands.scale  # [H, 1, D]; scores are scaled later
+        rows, columns, bias = operands.mixed(standard, swapped, probe)
+        return operands.attend(kernel, rows, columns, bias=bias)
 
     def neutral_(self) -> None:
         with torch.no_grad():

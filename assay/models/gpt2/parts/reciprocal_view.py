@@ -40,18 +40,19 @@ class ExtraView(nn.Module):
         self.norm = nn.LayerNorm(wide, bias=config.bias)
         self.beta = nn.Parameter(torch.zeros(()))
 
-    def forward(self, view: Operands, core: object) -> AttentionOutput:
-        given = view.attend(core, *view.pair())
-        seen = view.attend(_plain, *view.pair(swapped=True, heads=self.heads), heads=self.heads)
-        batch, heads, tokens, dim = given.out.shape
-        extra = self.norm(self.project(seen.out.transpose(1, 2).flatten(2)))
-        extra = extra.view(batch, tokens, heads, dim).transpose(1, 2)
-        return AttentionOutput(given.out + self.beta.tanh() * extra, given.weights)
+    def forward(self, operands: Operands, kernel: object) -> AttentionOutput:
+        standard = operands.attend(kernel, *operands.pair())
+        pair = operands.pair(swapped=True, heads=self.heads)
+        swapped = operands.attend(_without_dropout, *pair, heads=self.heads).out  # [B, h, T, D]
+        batch, heads, tokens, dim = standard.out.shape
+        extra = self.norm(self.project(swapped.transpose(1, 2).flatten(2)))  # [B, T, H D]
+        extra = extra.view(batch, tokens, heads, dim).transpose(1, 2)  # [B, H, T, D]
+        return AttentionOutput(standard.out + self.beta.tanh() * extra, standard.weights)
 
     def neutral_(self) -> None:
         nn.init.zeros_(self.beta)
 
 
-def _plain(q, k, v, *, scale, bias, training) -> AttentionOutput:  # noqa: ANN001
-    """Without dropout: the extra view is a difference, which noise would drown."""
-    return AttentionOutput(fused(q, k, v, scale=scale, bias=bias))
+def _without_dropout(q, k, v, *, scale, bias, training) -> AttentionOutput:  # noqa: ANN001
+    """A kernel in training too: the extra view is a difference, which noise would drown."""
+    return fused(q, k, v, scale=scale, bias=bias)

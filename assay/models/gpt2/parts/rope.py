@@ -47,13 +47,13 @@ class DecoupledRope(nn.Module):
         batch, tokens, _ = x.shape
         flat = self.c_qk(x).view(batch, tokens, self.heads + 1, self.dims).transpose(1, 2)
         turned = rotate(flat, self.turns[:, start : start + tokens].view(torch.float64))
-        return turned[:, :-1], turned[:, -1]
+        return turned[:, :-1], turned[:, -1]  # of [B, H + 1, T, dims]
 
 
 def rotate(x: torch.Tensor, turns: torch.Tensor) -> torch.Tensor:
     """Turn x [..., T, dims] by cosines and sines [2, T, dims]; halves are pairs."""
-    cos, sin = turns.to(torch.promote_types(x.dtype, torch.float32))
-    low, high = x.chunk(2, dim=-1)
+    cos, sin = turns.to(torch.promote_types(x.dtype, torch.float32))  # each [T, dims]
+    low, high = x.chunk(2, dim=-1)  # each [..., T, dims / 2]
     return (x * cos + torch.cat([-high, low], dim=-1) * sin).to(x.dtype)
 
 
@@ -62,6 +62,6 @@ def table(length: int, dims: int, theta: float) -> torch.Tensor:
 
     Pair j turns by position / theta^(2j / dims). Su et al. 2021 (arXiv 2104.09864), section 3.2.
     """
-    exponents = torch.arange(0, dims, 2, dtype=torch.float64) / dims
+    exponents = torch.arange(0, dims, 2, dtype=torch.float64) / dims  # [dims / 2]
     angles = torch.arange(length, dtype=torch.float64)[:, None] * theta**-exponents
     return torch.stack([angles.cos(), angles.sin()]).repeat(1, 1, 2)

@@ -15,7 +15,9 @@ from torch.nn import functional as F
 
 from assay.models.gpt2.config import RA_MLA_Config, layer_set
 from assay.models.gpt2.linear import DEVIATION
-from assay.models.gpt2.monotone_spline import MonotoneSpline
+
+KNOTS = (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5)  # of a spline, in deviations of its input
+_LEAST_SLOPE = 1e-3
 
 TAG = "KV"
 SLOT = "splice"
@@ -132,6 +134,47 @@ class Unchanged(nn.Module):
         return weight, None
 
     after = before
+
+
+class MonotoneSpline(nn.Module):
+    """A monotone curve for each channel, straight between fixed knots, with learned slopes above 0.
+
+    It starts as the identity, goes on straight beyond the outer knots, and its inverse is exact.
+    `deviation` is what the channels spread by when training starts: there the K knots lie.
+    """
+
+    def __init__(self, channels: int, *, deviation: float) -> None:
+        super().__init__()
+        self.register_buffer("knots", deviation * torch.tensor(KNOTS))  # [K]
+        start = torch.tensor(1 - _LEAST_SLOPE).expm1().log()  # where the slope is 1
+        self.raw_slopes = nn.Parameter(start.repeat(channels, len(KNOTS) + 1))
+        self.shift = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., channels] -> the same shape."""
+        slopes, heights = self._curve()
+        segment = torch.bucketize(x.detach(), self.knots)  # [..., channels], 0 to K
+        left = (segment - 1).clamp(min=0)
+        return _at(heights, left) + _at(slopes, segment) * (x - self.knots[left])
+
+    def inverse(self, y: torch.Tensor) -> torch.Tensor:
+        """[..., channels] -> the same shape."""
+        slopes, heights = self._curve()
+        segment = (y.detach()[..., None] > heights.detach()).sum(dim=-1)  # [..., channels]
+        left = (segment - 1).clamp(min=0)
+        return self.knots[left] + (y - _at(heights, left)) / _at(slopes, segment)
+
+    def _curve(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Slopes of all pieces [channels, K + 1], and heights at the knots [channels, K]."""
+        slopes = F.softplus(self.raw_slopes) + _LEAST_SLOPE
+        first = slopes[:, :1] * self.knots[0] + self.shift[:, None]  # [channels, 1]
+        rises = slopes[:, 1:-1] * self.knots.diff()  # [channels, K - 1]
+        return slopes, torch.cat([first, first + rises.cumsum(dim=-1)], dim=-1)
+
+
+def _at(table: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+    """Entries of table [channels, n] at place [..., channels]."""
+    return table.gather(1, place.reshape(-1, place.shape[-1]).T).T.reshape(place.shape)
 
 
 def _transform(config: RA_MLA_Config) -> nn.Module:
