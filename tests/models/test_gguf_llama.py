@@ -13,7 +13,7 @@ gguf = pytest.importorskip("gguf")
 
 import made_gguf
 
-from assay.models.pretrained import catalog, gguf_file, gguf_llama
+from assay.models.pretrained import catalog, gguf_reader, llama
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def test_unquantised_weights_give_the_very_same_logits(path, written, ids):
     assert found.identity.parameters == sum(p.numel() for p in written.parameters())
     assert found.identity.licence == "apache-2.0"
     assert found.identity.title == "Small Llama"
-    assert found.identity.digest == gguf_file.read(path).digest
+    assert found.identity.digest == gguf_reader.read(path).digest
     assert not found.model.training
 
 
 def test_a_head_of_its_own_is_read_and_not_tied(tokenizer, ids, tmp_path):
     model = made_gguf.small_llama(vocabulary=tokenizer.get_vocab_size(), tied=False)
     file = made_gguf.write(tmp_path / "f.gguf", made_gguf.gguf_tensors(model), tokenizer)
-    found = gguf_llama.load(file).model
+    found = llama.load(file).model
     assert not found.config.tie_word_embeddings
     with torch.no_grad():
         assert torch.equal(found(ids).logits, model(ids).logits)
@@ -65,7 +65,7 @@ def test_scores_are_those_of_the_file_under_llama_cpps_rotation(path):
     """
     from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-    file = gguf_file.read(path)
+    file = gguf_reader.read(path)
     rows = {part: file.tensor(f"blk.0.attn_{part}.weight") for part in "qk"}
     x = np.random.default_rng(0).normal(size=(7, made_gguf.WIDTH))
     positions, half = np.arange(7), made_gguf.HEAD_DIM // 2
@@ -77,7 +77,7 @@ def test_scores_are_those_of_the_file_under_llama_cpps_rotation(path):
         return numbers.transpose(1, 0, 2)  # one complex number for each pair
 
     def in_halves(weight, heads):
-        loaded = gguf_llama.halves_of_heads(weight, heads=heads)
+        loaded = llama.halves_of_heads(weight, heads=heads)
         return torch.tensor((x @ loaded.T).reshape(1, 7, heads, -1).transpose(0, 2, 1, 3))
 
     pairs_q = turned_in_pairs(rows["q"], made_gguf.HEADS)[:2]  # the two heads of kv head 0
@@ -92,7 +92,9 @@ def test_scores_are_those_of_the_file_under_llama_cpps_rotation(path):
 def test_four_bit_weights_are_expanded_to_within_half_a_step(written, tokenizer, tmp_path):
     """Q4_1 stores 32 numbers as a minimum and 15 steps, both in float16."""
     tensors = made_gguf.gguf_tensors(written)
-    file = gguf_file.read(made_gguf.write(tmp_path / "q.gguf", tensors, tokenizer, quantised=True))
+    file = gguf_reader.read(
+        made_gguf.write(tmp_path / "q.gguf", tensors, tokenizer, quantised=True)
+    )
     for name, exact in tensors.items():
         found = file.tensor(name)
         assert found.shape == exact.shape and found.dtype == np.float32
@@ -109,7 +111,7 @@ def test_four_bit_weights_are_expanded_to_within_half_a_step(written, tokenizer,
 
 
 def test_the_tokenizer_is_the_one_that_was_written(path, tokenizer):
-    found = gguf_llama.load(path)
+    found = llama.load(path)
     for text in (made_gguf.TEXT, "", "x", "2024", "\u4f60\u597d \U0001f642 \n\n  end"):
         assert found.token_ids(text) == tokenizer.encode(text).ids
         assert found.tokenizer.decode(found.token_ids(text)) == text
@@ -119,7 +121,7 @@ def test_the_tokenizer_is_the_one_that_was_written(path, tokenizer):
 
 
 def test_a_shorter_dtype_and_another_attention(path, written, ids):
-    found = gguf_llama.load(path, dtype="bfloat16", attention="eager").model
+    found = llama.load(path, dtype="bfloat16", attention="eager").model
     assert found.dtype == torch.bfloat16
     assert found.config._attn_implementation == "eager"
     assert found.model.rotary_emb.inv_freq.dtype == torch.float32
@@ -138,7 +140,7 @@ def test_a_tokenizer_of_another_kind_is_refused(written, tokenizer, tmp_path, op
     tensors = made_gguf.gguf_tensors(written)
     file = made_gguf.write(tmp_path / "f.gguf", tensors, tokenizer, **options)
     with pytest.raises(BadInput, match=says):
-        gguf_llama.load(file)
+        llama.load(file)
 
 
 def test_another_architecture_and_unknown_or_absent_tensors_are_refused(
@@ -147,13 +149,13 @@ def test_another_architecture_and_unknown_or_absent_tensors_are_refused(
     tensors = made_gguf.gguf_tensors(written)
     other = made_gguf.write(tmp_path / "a.gguf", tensors, tokenizer, architecture="qwen2")
     with pytest.raises(BadInput, match="qwen2"):
-        gguf_llama.load(other)
+        llama.load(other)
     more = tensors | {"rope_freqs.weight": np.ones(8, np.float32)}
     with pytest.raises(BadInput, match="rope_freqs"):
-        gguf_llama.load(made_gguf.write(tmp_path / "b.gguf", more, tokenizer))
+        llama.load(made_gguf.write(tmp_path / "b.gguf", more, tokenizer))
     fewer = {name: tensors[name] for name in tensors if name != "blk.1.ffn_up.weight"}
     with pytest.raises(BadInput, match="up_proj"):
-        gguf_llama.load(made_gguf.write(tmp_path / "c.gguf", fewer, tokenizer))
+        llama.load(made_gguf.write(tmp_path / "c.gguf", fewer, tokenizer))
 
 
 @pytest.mark.parametrize("kept", [0, 3, 100, 0.2, 0.5, 0.99])
@@ -162,7 +164,7 @@ def test_a_file_that_is_cut_short_is_refused(path, tmp_path, kept):
     whole = path.read_bytes()
     cut.write_bytes(whole[: kept if isinstance(kept, int) else int(kept * len(whole))])
     with pytest.raises(BadInput, match="cannot be read as GGUF"):
-        gguf_llama.load(cut)
+        llama.load(cut)
 
 
 def test_a_file_that_is_absent_or_something_else_is_refused(tmp_path):

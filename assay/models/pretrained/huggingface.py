@@ -16,10 +16,11 @@ def load(
     name: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
 ) -> LanguageModel:
     """The causal language model in the folder `name`, or the hub's `owner/name`."""
-    language_model.require(("torch", "transformers", "safetensors"), purpose=f"the model {name}")
-    wanted = language_model.torch_dtype(dtype)
+    packages = ("torch", "transformers", "safetensors")
+    language_model.require_packages(packages, purpose=f"the model {name}")
+    torch_dtype = language_model.torch_dtype(dtype)
     _require_weights(name)
-    model = _model(name, wanted, attention)
+    model = _model(name, torch_dtype, attention)
     digest, why = _digest(name)
     revision = getattr(model.config, "_commit_hash", None)
     if revision is None:
@@ -59,7 +60,7 @@ def _model(name: str, dtype: Any, attention: str) -> Any:
     import transformers
 
     try:
-        with language_model.quiet(), language_model.refusals_of_attention(attention):
+        with language_model.loading(attention):
             return transformers.AutoModelForCausalLM.from_pretrained(
                 name,
                 dtype=dtype,
@@ -87,14 +88,14 @@ def _tokenizer(name: str) -> Any | None:
     import transformers
 
     try:
-        found = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError):
         return None
-    return found if len(found) > len(found.all_special_ids) else None
+    return tokenizer if len(tokenizer) > len(tokenizer.all_special_ids) else None
 
 
 def _digest(name: str) -> tuple[str | None, dict[str, str]]:
-    """A digest of the configuration and the weights in a folder, file by file."""
+    """Digest of the configuration and the weights in a folder, and the reason where it has none."""
     folder = Path(name)
     if not folder.is_dir():
         return None, {"digest": "from the hub: its revision names the weights"}

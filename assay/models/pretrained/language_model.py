@@ -1,8 +1,8 @@
-"""A language model that is ready to run, and what it is: the answer of every loader here."""
+"""A language model that is ready to run, its identity, and what every loader of one needs."""
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,9 +16,9 @@ _BYTE_VALUES = 256
 
 @dataclass(frozen=True, kw_only=True)
 class ModelIdentity:
-    """Which weights these are. What is not known is None, and `why` says why by its name."""
+    """Identity of some weights. What is not known is None, and `why` has the reason by name."""
 
-    name: str  # as it was asked for
+    name: str  # as the user wrote it
     title: str | None  # as its makers call it
     architecture: str  # the class that runs it
     parameters: int  # tied ones are counted once
@@ -30,7 +30,7 @@ class ModelIdentity:
 
 
 class LanguageModel(NamedTuple):
-    """A model in evaluation mode on its device, its tokenizer, and which model it is."""
+    """A model in evaluation mode on its device, its tokenizer, and its identity."""
 
     model: Any  # a transformers model
     tokenizer: Any | None  # a transformers tokenizer; None where the model comes without one
@@ -49,7 +49,7 @@ class LanguageModel(NamedTuple):
         return list(text.encode())
 
 
-def require(packages: Sequence[str], *, purpose: str) -> None:
+def require_packages(packages: Sequence[str], *, purpose: str) -> None:
     """Refuse to go on where one of `packages` is not installed."""
     missing = [package for package in packages if not plugins.installed(package)]
     if missing:
@@ -87,9 +87,31 @@ def place(model: Any, device: str) -> Any:
         ) from error
 
 
+def with_weights(
+    kind: type, config: Any, weights: Mapping[str, Any], *, dtype: Any, attention: str
+) -> tuple[Any, dict[str, Any]]:
+    """A transformers model of class `kind` with `weights` in `dtype`, and what did not fit, by
+    the kind of problem."""
+    with loading(attention):
+        model, report = kind.from_pretrained(
+            None,
+            config=config,
+            state_dict=weights,
+            dtype=dtype,
+            attn_implementation=attention,
+            output_loading_info=True,
+        )
+    return model, {problem: names for problem, names in report.items() if names}
+
+
 @contextmanager
-def refusals_of_attention(attention: str) -> Iterator[None]:
-    """Turn transformers' refusal of an attention implementation into one of ours."""
+def loading(attention: str) -> Iterator[None]:
+    """Load through transformers: its refusal of an attention implementation becomes one of ours,
+    and its progress bars, which would be mixed into what a verb prints, are off."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
     try:
         yield
     except ImportError as error:
@@ -98,29 +120,18 @@ def refusals_of_attention(attention: str) -> Iterator[None]:
         if attention in str(error):
             raise BadInput(f"attention {attention!r}: {error}") from error
         raise
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without transformers' progress bars, which would be mixed into what a verb prints."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
     finally:
         if shown:
             logging.enable_progress_bar()
 
 
 def count_parameters(model: Any) -> int:
-    """How many numbers are learned; `parameters()` gives a tied one once."""
+    """Number of learned numbers; `parameters()` gives a tied one once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def digest_of_parameters(model: Any) -> str:
-    """A digest of names, dtypes, shapes and bits of all parameters, wherever they lie."""
+    """Digest of names, dtypes, shapes and bits of all parameters, on whatever device they are."""
     import torch
 
     summary = hashlib.sha256()

@@ -12,57 +12,44 @@ from assay.models.pretrained import language_model
 from assay.models.pretrained.language_model import LanguageModel, ModelIdentity
 
 PREFIX = "random:"
+_GROUPED: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 160,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 2048,
+}
 # Parameters of transformers' configurations by the name after `random:`.
 SHAPES: dict[str, dict[str, Any]] = {
-    "llama": {
-        "hidden_size": 64,
-        "intermediate_size": 160,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 2048,
-        "vocab_size": 256,
-        "tie_word_embeddings": True,
-    },
-    "qwen3": {
-        "hidden_size": 64,
-        "intermediate_size": 160,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 32,
-        "max_position_embeddings": 2048,
-        "vocab_size": 256,
-    },
-    "gpt2": {
-        "n_embd": 64,
-        "n_layer": 4,
-        "n_head": 4,
-        "n_positions": 2048,
-        "vocab_size": 256,
-    },
+    "llama": {**_GROUPED, "tie_word_embeddings": True},
+    "qwen3": {**_GROUPED, "head_dim": 32},
+    "gpt2": {"n_embd": 64, "n_layer": 4, "n_head": 4, "n_positions": 2048},
 }
-# Ids that a byte model must not take for an end of text or a padding.
-_NO_SPECIAL_IDS = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+# Ids of bytes, none of which is an end of text or a padding.
+_BYTES = {"vocab_size": 256, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 
 
 def names() -> list[str]:
-    """What can be asked for, each also with a seed behind it (`random:llama:7`)."""
+    """Names of all random models, each also with a seed behind it (`random:llama:7`)."""
     return [PREFIX + kind for kind in SHAPES]
 
 
 def load(
     name: str, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
 ) -> LanguageModel:
-    """The model called `random:KIND` or `random:KIND:SEED`, the seed being 0 where none is said.
+    """The model called `random:KIND` or `random:KIND:SEED`; the seed is 0 by default.
 
     The same name gives the same weights everywhere; in a shorter dtype they are rounded. Torch's
     random state is left as it was.
     """
-    kind, seed = _parsed(name)
-    language_model.require(("torch", "transformers"), purpose=f"the model {name}")
-    wanted = language_model.torch_dtype(dtype)
-    model = _rounded(_drawn(kind, seed), wanted, attention)
+    kind, seed = _parse(name)
+    language_model.require_packages(("torch", "transformers"), purpose=f"the model {name}")
+    torch_dtype = language_model.torch_dtype(dtype)
+    drawn = _drawn(kind, seed)
+    model, _ = language_model.with_weights(
+        type(drawn), drawn.config, drawn.state_dict(), dtype=torch_dtype, attention=attention
+    )
     identity = ModelIdentity(
         name=name,
         title=None,
@@ -79,7 +66,7 @@ def load(
     return LanguageModel(language_model.place(model, device), None, identity)
 
 
-def _parsed(name: str) -> tuple[str, int]:
+def _parse(name: str) -> tuple[str, int]:
     kind, _, seed = name.removeprefix(PREFIX).partition(":")
     if kind not in SHAPES:
         raise BadInput(f"there is no random model {name!r}; there are {', '.join(names())}")
@@ -88,31 +75,12 @@ def _parsed(name: str) -> tuple[str, int]:
     return kind, int(seed or 0)
 
 
-def _configuration(kind: str) -> Any:
-    import transformers
-
-    return transformers.AutoConfig.for_model(kind, **SHAPES[kind], **_NO_SPECIAL_IDS)
-
-
 def _drawn(kind: str, seed: int) -> Any:
     """The model in float32, its weights drawn by transformers' own rule after `seed`."""
     import torch
     import transformers
 
+    config = transformers.AutoConfig.for_model(kind, **SHAPES[kind], **_BYTES)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return transformers.AutoModelForCausalLM.from_config(
-            _configuration(kind), dtype=torch.float32
-        )
-
-
-def _rounded(model: Any, dtype: Any, attention: str) -> Any:
-    """The same weights in `dtype`, with the attention that was asked for."""
-    with language_model.quiet(), language_model.refusals_of_attention(attention):
-        return type(model).from_pretrained(
-            None,
-            config=model.config,
-            state_dict=model.state_dict(),
-            dtype=dtype,
-            attn_implementation=attention,
-        )
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)

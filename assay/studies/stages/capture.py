@@ -14,7 +14,7 @@ from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput, CannotRunHere
 from assay.models.pretrained import catalog, sample_text
-from assay.models.pretrained.language_model import require
+from assay.models.pretrained.language_model import require_packages
 from assay.records.identity import digest
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
@@ -92,7 +92,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
 
 def best_device() -> str:
     """The accelerator where torch can use one, else the CPU."""
-    require(("torch",), purpose="to capture from a language model")
+    require_packages(("torch",), purpose="to capture from a language model")
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
@@ -100,7 +100,7 @@ def best_device() -> str:
 
 def capture(request: TextCapture, *, run: str | None = None) -> RecordingReport:
     """Load the model, and capture one reading of the text."""
-    require(("torch", "transformers"), purpose=f"to capture from {request.model}")
+    require_packages(("torch", "transformers"), purpose=f"to capture from {request.model}")
     from assay.captures.capturing import capture_text
 
     text = sample_text.read_given(request.text)

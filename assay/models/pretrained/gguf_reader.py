@@ -1,7 +1,10 @@
-"""A GGUF file: its fields and its tensors as float32, whatever they were quantised to.
+"""A GGUF file: its fields, and its tensors as float32, whatever they were quantised to.
 
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Read with the package
-`gguf`; nothing in the file is executed.
+The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Read with the package `gguf`;
+nothing in the file is executed. transformers reads such files as well, but it wants accelerate,
+passes over tensors and rope scaling that it does not know, and takes 27.5 s of CPU time for SmolLM2
+where this and llama.py take 6.9 s (load_gguf_checkpoint and AutoTokenizer of transformers 5.22
+against `read`, `tensor` and `tokenizer_of`, one thread of an ARM core).
 """
 
 import hashlib
@@ -14,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from assay.errors import BadInput
-from assay.models.pretrained import language_model
+from assay.models.pretrained.language_model import require_packages
 
 
 @dataclass(frozen=True, kw_only=True)
 class GgufFile:
-    """What lies in one file. Tensors are expanded one at a time, when they are asked for."""
+    """The contents of one file. Tensors are expanded one at a time, when they are read."""
 
     path: Path
     digest: str
@@ -51,14 +54,14 @@ class GgufFile:
 
     @property
     def storage(self) -> str:
-        """How many tensors are stored in which type, the most frequent first."""
+        """Number of tensors of each stored type, the most frequent first."""
         counts = Counter(tensor.tensor_type.name for tensor in self.stored.values())
         return ", ".join(f"{count} x {kind}" for kind, count in counts.most_common())
 
 
 def read(path: Path) -> GgufFile:
     """The file at `path`; one that is absent, cut short or of another format is refused."""
-    language_model.require(("gguf",), purpose=f"reading {path.name}")
+    require_packages(("gguf",), purpose=f"reading {path.name}")
     import gguf
 
     if not path.is_file():
