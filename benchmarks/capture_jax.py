@@ -27,7 +27,7 @@ import numpy as np
 import assay
 from assay.captures.jax import FlaxCapture
 from assay.laws import pairs
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.fast.model import AutoregressiveModel
 
 BLOCK = 20
 RESULTS = "full, 1 layer in 4, every 20th, results"
@@ -67,14 +67,14 @@ class Training:
     """A model and its training step, plain and as `collect` makes it."""
 
     variables: Any
-    model: gemma_fast.Module
+    model: AutoregressiveModel
     plain: Callable[[Any], Any]
     results: Callable[[FlaxCapture], Callable[[Any], Any]]
 
 
 def training(width: int, depth: int, batch: int, length: int) -> Training:
     """A model with 12 heads of 64 in bfloat16."""
-    model = gemma_fast.Module(
+    model = AutoregressiveModel(
         variant="bench",
         width=width,
         depth=depth,

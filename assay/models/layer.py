@@ -1,7 +1,4 @@
-"""How a layer is found, loaded and asked: the one door to every file of layers/.
-
-What is measured of a layer is called by the layer and its core: gemma:cudnn.
-"""
+"""Layers by name: every file of layers/ with each of its cores, as in gemma:cudnn."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,9 +27,8 @@ class Layer:
     supports: Callable[[WorkloadSpec, Host, str], str | None] = lambda spec, host, core: None
 
     def refusal(self, spec: WorkloadSpec, host: Host) -> str | None:
-        """Why this workload is not for it; None where it is."""
-        unsuitable = why_unsuitable(spec, self.heads)
-        return unsuitable or self.supports(spec, host, self.core)
+        """The reason why it cannot be given this workload; None where it can."""
+        return unsuitable(spec, self.heads) or self.supports(spec, host, self.core)
 
 
 def names(folders: Sequence[Path] = ()) -> tuple[str, ...]:
@@ -54,19 +50,19 @@ def find(name: str, folders: Sequence[Path] = ()) -> Plugin:
 
 
 def suits(name: str, spec: WorkloadSpec, folders: Sequence[Path] = ()) -> bool:
-    """Whether a layer could be given this workload, going by its text alone."""
-    return why_unsuitable(spec, find(name, folders).literals["HEADS"]) is None
+    """True where a layer could be given this workload, going by its text alone."""
+    return unsuitable(spec, find(name, folders).literals["HEADS"]) is None
 
 
-def why_unsuitable(spec: WorkloadSpec, heads: Sequence[Sequence[int]]) -> str | None:
-    """Why a workload is none for a layer of these heads: it is called as in training."""
+def unsuitable(spec: WorkloadSpec, heads: Sequence[Sequence[int]]) -> str | None:
+    """The reason why a workload is not for a layer with these heads, called as in training."""
     usual = spec.values == "normal" and spec.layout == "plain" and spec.scale_percent == 100
     if not spec.causal or spec.extras or spec.query_length != spec.key_length or not usual:
         return "a layer is given as many queries as keys, a causal mask and nothing unusual"
-    asked = (spec.heads, spec.kv_heads, spec.head_dim)
-    if heads and asked not in [tuple(one) for one in heads]:
-        known = ", ".join("{}/{} x {}".format(*one) for one in heads)
-        return f"it is built for heads {known}, not for {'{}/{} x {}'.format(*asked)}"
+    wanted = (spec.heads, spec.kv_heads, spec.head_dim)
+    if heads and wanted not in map(tuple, heads):
+        known = ", ".join("{}/{} x {}".format(*sizes) for sizes in heads)
+        return f"it is built for heads {known}, not for {'{}/{} x {}'.format(*wanted)}"
     return None
 
 
@@ -79,7 +75,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Layer:
         name=name,
         core=name.partition(":")[2],
         framework=plugin.literals["FRAMEWORK"],
-        heads=tuple(tuple(one) for one in plugin.literals["HEADS"]),
+        heads=tuple(map(tuple, plugin.literals["HEADS"])),
         init=module.init,
         apply=module.apply,
         **optional,

@@ -13,8 +13,10 @@ import numpy as np
 
 import assay
 from assay.captures.store import Store
-from assay.models.gemma import model as gemma
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.attention import MixtureAttention
+from assay.models.gemma.config import ExpertConfig
+from assay.models.gemma.fast.attention import AutoregressiveAttention
+from assay.models.gemma.fast.model import AutoregressiveModel
 
 BATCH, PROMPT, SLOTS, DEPTH, WIDTH = 2, 3, 5, 2, 8
 SIZES = {"num_heads": 4, "num_kv_heads": 2, "head_dim": 4}
@@ -27,7 +29,7 @@ jit = partial(jax.jit, compiler_options=ROUNDED)
 
 
 def fast_model(dtype="bfloat16"):
-    return gemma_fast.Module(
+    return AutoregressiveModel(
         variant="tiny",
         width=WIDTH,
         depth=DEPTH,
@@ -131,7 +133,7 @@ def test_the_cache_of_a_step_is_that_of_the_step_before(fast):
 @pytest.mark.parametrize("step", [0, 1, 3], ids=["prefill", "decode", "train"])
 def test_gemma_fast_gives_the_captured_output_again(fast, step):
     store, variables = fast
-    attention = gemma_fast.Attention(features=WIDTH, cache_dtype="bfloat16", **SIZES)
+    attention = AutoregressiveAttention(features=WIDTH, cache_dtype="bfloat16", **SIZES)
     apply = jit(attention.apply, static_argnums=5)
     for layer in range(DEPTH):
         record = store.find(f"step={step},layer={layer}")[0]
@@ -148,8 +150,8 @@ def test_gemma_fast_gives_the_captured_output_again(fast, step):
 @pytest.fixture(scope="module")
 def experts(tmp_path_factory):
     """gemma with two experts over a prefix, then one of them with the cache of that."""
-    configs = [gemma.Config(width, DEPTH, 8, *SIZES.values()) for width in (WIDTH, 6)]
-    attention = gemma.Attention(configs=configs)
+    configs = [ExpertConfig(width, DEPTH, 8, *SIZES.values()) for width in (WIDTH, 6)]
+    attention = MixtureAttention(configs=configs)
     x = [
         normal((BATCH, length, c.width), seed=n)
         for n, (length, c) in enumerate(zip((2, 1), configs))

@@ -15,9 +15,7 @@ def exact_products():
 def short_table(monkeypatch):
     from gemma_cases import VOCABULARY
 
-    from assay.models.gemma import model as gemma
-
-    monkeypatch.setattr(gemma, "PALIGEMMA_VOCAB_SIZE", VOCABULARY)
+    monkeypatch.setattr("assay.models.gemma.model.PALIGEMMA_VOCAB_SIZE", VOCABULARY)
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from assay.models.gemma import lora
-from assay.models.gemma import model as gemma
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.attention import MixtureAttention
+from assay.models.gemma.config import ExpertConfig
+from assay.models.gemma.fast.attention import AutoregressiveAttention
+from assay.models.gemma.fast.model import AutoregressiveModel
+from assay.models.gemma.model import MixtureModel
 
 BATCH, PREFIX, SUFFIX, CAPACITY = 2, 5, 3, 9
 LENGTH = PREFIX + SUFFIX
@@ -82,7 +85,7 @@ def configs(layout="grouped", *, with_lora=False, **changed):
         "depth": 2, "mlp_dim": 32, "num_heads": heads, "num_kv_heads": kv_heads,
         "head_dim": HEAD_DIM, "lora_configs": held,
     }  # fmt: skip
-    return [gemma.Config(**{"width": width, **usual, **changed}) for width in WIDTHS]
+    return [ExpertConfig(**{"width": width, **usual, **changed}) for width in WIDTHS]
 
 
 def experts(dtype="float32"):
@@ -94,8 +97,8 @@ def experts(dtype="float32"):
 
 @cache
 def attention(layout="grouped", *, with_lora=False, core="xla") -> Case:
-    """gemma.Attention; call(parameters, xs, positions, mask, cache)."""
-    module = gemma.Attention(configs=configs(layout, with_lora=with_lora), core=core)
+    """MixtureAttention; call(parameters, xs, positions, mask, cache)."""
+    module = MixtureAttention(configs=configs(layout, with_lora=with_lora), core=core)
     example = (experts(), positions(0, LENGTH), some_mask(LENGTH, LENGTH), None)
     shapes = jax.eval_shape(module.init, jax.random.key(0), *example)
     return Case(module, filled(shapes), compiled(module.apply))
@@ -103,9 +106,9 @@ def attention(layout="grouped", *, with_lora=False, core="xla") -> Case:
 
 @cache
 def fast_attention(layout="grouped", *, cache_dtype=None, with_lora=False, core="xla") -> Case:
-    """gemma_fast.Attention; call(parameters, x, positions, mask, cache)."""
+    """AutoregressiveAttention; call(parameters, x, positions, mask, cache)."""
     heads, kv_heads = LAYOUTS[layout]
-    module = gemma_fast.Attention(
+    module = AutoregressiveAttention(
         num_heads=heads,
         num_kv_heads=kv_heads,
         features=WIDTHS[0],
@@ -124,8 +127,8 @@ def fast_attention(layout="grouped", *, cache_dtype=None, with_lora=False, core=
 def model(
     *, with_lora=False, adaptive=False, dtype="float32", core="xla", layout="one kv head"
 ) -> Case:
-    """gemma.Module; call(parameters, xs, positions, mask, conds, cache)."""
-    module = gemma.Module(
+    """MixtureModel; call(parameters, xs, positions, mask, conds, cache)."""
+    module = MixtureModel(
         configs=configs(layout, with_lora=with_lora), embed_dtype=dtype, core=core
     )
     made = partial(module.init_with_output, method="init", use_adarms=[False, adaptive])
@@ -139,7 +142,7 @@ def model(
 
 @cache
 def fast_model(**changed) -> Case:
-    """gemma_fast.Module; call(parameters, **keywords of its call)."""
+    """AutoregressiveModel; call(parameters, **keywords of its call)."""
     settings = {
         "variant": "small", "width": WIDTHS[0], "depth": 2, "mlp_dim": 32, "num_heads": 4,
         "num_kv_heads": 1, "head_dim": HEAD_DIM, "norm_eps": 1e-6, "vocab_size": VOCABULARY,
@@ -147,7 +150,7 @@ def fast_model(**changed) -> Case:
     }  # fmt: skip
     with_lora = changed.pop("with_lora", False)
     held = {part: adapters(True) for part in ("attn", "ffn")} if with_lora else {}
-    module = gemma_fast.Module(**{**settings, **changed}, lora_configs=held)
+    module = AutoregressiveModel(**{**settings, **changed}, lora_configs=held)
     made = partial(module.init_with_output, method="init")
     shapes = jax.eval_shape(made, jax.random.key(0))[1]
     static = ("embed_only", "decode", "deterministic", "return_prelogits")

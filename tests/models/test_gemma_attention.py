@@ -1,4 +1,4 @@
-"""gemma.Attention against NumPy, and what must hold whatever the numbers are."""
+"""MixtureAttention against NumPy, and what must hold whatever the numbers are."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from gemma_cases import (
     some_mask,
 )
 
-from assay.models.gemma import model as gemma
+from assay.models.gemma.attention import MixtureAttention
 
 SLOW = pytest.mark.slow
 
@@ -133,7 +133,7 @@ def test_a_prefix_and_then_the_rest_is_the_joint_pass():
 def test_an_expert_that_is_none_is_as_one_that_does_not_exist():
     module, parameters, call = attention()
     first = experts()[0]
-    alone = gemma.Attention(configs=module.configs[:1], core="xla")
+    alone = MixtureAttention(configs=module.configs[:1], core="xla")
     rest = (positions(0, PREFIX), some_mask(PREFIX, PREFIX), None)
     held = {name: w for name, w in parameters["params"].items() if not name.endswith("_1")}
     (out, _), cache = call(parameters, [first, None], *rest)

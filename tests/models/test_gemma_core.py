@@ -11,8 +11,11 @@ pytest.importorskip("flax")
 import jax.numpy as jnp
 from gemma_cases import BATCH, close, compiled, core_named, normal, some_mask
 
-from assay.models.gemma import model as gemma
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.attention import MixtureAttention
+from assay.models.gemma.config import stock_config
+from assay.models.gemma.fast.attention import AutoregressiveAttention
+from assay.models.gemma.fast.model import AutoregressiveModel
+from assay.models.gemma.model import MixtureModel
 
 QUERIES, KEYS, DIM = 5, 9, 16
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")
@@ -101,12 +104,12 @@ def test_auto_is_a_core_and_others_are_refused():
         "variant": "x", "width": 8, "depth": 1, "mlp_dim": 8, "num_heads": 1, "num_kv_heads": 1,
         "head_dim": 8, "norm_eps": 1e-6, "vocab_size": 8, "embed_dtype": "float32",
     }  # fmt: skip
-    config = gemma.get_config("dummy")
+    config = stock_config("dummy")
     for make in (
-        partial(gemma.Attention, [config]),
-        partial(gemma.Module, [config], "float32"),
-        partial(gemma_fast.Attention, 4, 2, 8, 8),
-        partial(gemma_fast.Module, **settings),
+        partial(MixtureAttention, [config]),
+        partial(MixtureModel, [config], "float32"),
+        partial(AutoregressiveAttention, 4, 2, 8, 8),
+        partial(AutoregressiveModel, **settings),
     ):
         for core in ("xla", "cudnn", "pallas", "auto"):
             assert make(core=core).core == core

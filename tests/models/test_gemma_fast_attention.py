@@ -1,4 +1,4 @@
-"""gemma_fast.Attention against NumPy: prefill, decoding, the dtypes of its cache, its end."""
+"""AutoregressiveAttention against NumPy: prefill, decoding, the dtypes of its cache, its end."""
 
 from functools import partial
 

@@ -24,7 +24,7 @@ from gemma_cases import (
     same_bits,
 )
 
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.fast.model import AutoregressiveBlock, RMSNorm
 
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")
 TOKENS = np.arange(BATCH * CAPACITY).reshape(BATCH, CAPACITY) % VOCABULARY
@@ -55,7 +55,7 @@ def test_prefill_and_decoding_is_the_full_causal_pass():
 def test_the_scan_is_a_loop_over_the_layers():
     case, held = fast_model(), fast_model().parameters["params"]
     _, (_, found_k, _), stages = case.call(case.parameters, TOKENS)
-    block = gemma_fast.Block(4, 1, WIDTHS[0], case.module.head_dim, 32, core="xla")
+    block = AutoregressiveBlock(4, 1, WIDTHS[0], case.module.head_dim, 32, core="xla")
     mask = causal(CAPACITY, CAPACITY)
 
     @compiled
@@ -70,7 +70,7 @@ def test_the_scan_is_a_loop_over_the_layers():
     close(stages["encoded"], x)
     close(
         stages["pre_logits"],
-        compiled(gemma_fast.RMSNorm().apply)({"params": held["final_norm"]}, x),
+        compiled(RMSNorm().apply)({"params": held["final_norm"]}, x),
     )
     close(stages["logits"], stages["pre_logits"] @ held["embedder"]["input_embedding"].T)
 
@@ -186,7 +186,7 @@ def test_dropout_drops_while_training():
 
 def test_the_norm_alone():
     x = normal((2, 3, 8), seed=1, dtype="bfloat16")
-    out = gemma_fast.RMSNorm().apply({"params": {"scale": np.full(8, 0.5, np.float32)}}, x)
+    out = RMSNorm().apply({"params": {"scale": np.full(8, 0.5, np.float32)}}, x)
     wide = x.astype(np.float32)
     assert out.dtype == jnp.bfloat16
     close(out, 1.5 * wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-6), tolerance=2**-8)

@@ -22,7 +22,8 @@ from gemma_cases import (
     some_mask,
 )
 
-from assay.models.gemma import model as gemma
+from assay.models.gemma.model import AdaptiveRMSNorm, MixtureBlock
+from assay.models.gemma.modules import Embedder
 
 GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="cuDNN needs an NVIDIA GPU")
 
@@ -38,7 +39,7 @@ def conditions():
 def test_the_scan_is_a_loop_over_the_layers():
     case, (xs, at, mask), conds = model(adaptive=True), joint(), conditions()
     found, (found_k, found_v) = case.call(case.parameters, xs, at, mask, conds)
-    block = gemma.Block(tuple(case.module.configs), core="xla")
+    block = MixtureBlock(tuple(case.module.configs), core="xla")
     held = case.parameters["params"]
 
     @compiled
@@ -51,7 +52,7 @@ def test_the_scan_is_a_loop_over_the_layers():
         close(found_k[number], k)
         close(found_v[number], v)
     for out, x, name, cond in zip(found, xs, ("final_norm", "final_norm_1"), conds, strict=True):
-        normed, _ = compiled(gemma.RMSNorm().apply)({"params": held[name]}, x, cond)
+        normed, _ = compiled(AdaptiveRMSNorm().apply)({"params": held[name]}, x, cond)
         close(out, normed)
 
 
@@ -134,7 +135,7 @@ def test_embedding_looks_up_and_scales():
     rows = case.parameters["params"]["embedder"]["input_embedding"][tokens]
     assert found.dtype == jnp.bfloat16
     close(found, rows * np.sqrt(WIDTHS[0]), tolerance=2**-8)
-    logits = gemma.Embedder(VOCABULARY, WIDTHS[0]).apply(
+    logits = Embedder(VOCABULARY, WIDTHS[0]).apply(
         {"params": case.parameters["params"]["embedder"]}, rows, method="decode"
     )
     close(logits, rows @ case.parameters["params"]["embedder"]["input_embedding"].T)
@@ -143,7 +144,7 @@ def test_embedding_looks_up_and_scales():
 def test_a_condition_moves_the_norm_and_gates_the_change():
     """At its start the condition's weights are zero: a plain norm, and a gate that is shut."""
     x, cond = normal((BATCH, 3, 8), seed=1), normal((BATCH, 5), seed=2)
-    norm = gemma.RMSNorm()
+    norm = AdaptiveRMSNorm()
     start = norm.init(jax.random.key(0), x, cond)
     plain = x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + 1e-6)
     normed, gate = norm.apply(start, x, cond)

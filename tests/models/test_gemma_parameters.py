@@ -1,5 +1,6 @@
 """The parameters that checkpoints hold: names, shapes, dtypes, and how they start."""
 
+import importlib
 from functools import partial
 
 import numpy as np
@@ -24,9 +25,16 @@ from gemma_cases import (
     model,
 )
 
-from assay.models.gemma import config as gemma_config
-from assay.models.gemma import model as gemma
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.attention import MixtureAttention
+from assay.models.gemma.config import (
+    PALIGEMMA_VOCAB_SIZE,
+    ExpertConfig,
+    stock_config,
+    stock_keywords,
+)
+from assay.models.gemma.fast.attention import AutoregressiveAttention
+from assay.models.gemma.fast.model import AutoregressiveModel, ZeroEmbedder
+from assay.models.gemma.modules import Embedder
 
 KEY = jax.random.key(0, impl="rbg")  # compiles quickly
 
@@ -67,7 +75,7 @@ def test_names_and_shapes_of_attention(layout, with_lora):
 
 
 def test_an_expert_left_out_at_first_has_no_parameters():
-    module = gemma.Attention(configs=configs())
+    module = MixtureAttention(configs=configs())
     x = jnp.zeros((1, 2, WIDTHS[1]))
     rest = (jnp.zeros((1, 2), int), jnp.ones((1, 1, 2, 2), bool), None)
     made = jax.eval_shape(module.init, KEY, [None, x], *rest)
@@ -129,9 +137,9 @@ def test_how_attention_starts(kv_heads):
     """1 / sqrt(fan-in); the output projection counts heads in gemma, and does not in the other."""
     rest = (jnp.zeros((1, 1), int), jnp.ones((1, 1, 1, 1), bool), None)
     x = jnp.zeros((1, 1, WIDE))
-    config = gemma.Config(WIDE, 1, 8, HEADS, kv_heads, DEEP)
-    first = compiled(gemma.Attention([config]).init)(KEY, [x], *rest)
-    fast = gemma_fast.Attention(HEADS, kv_heads, WIDE, DEEP)
+    config = ExpertConfig(WIDE, 1, 8, HEADS, kv_heads, DEEP)
+    first = compiled(MixtureAttention([config]).init)(KEY, [x], *rest)
+    fast = AutoregressiveAttention(HEADS, kv_heads, WIDE, DEEP)
     second = compiled(partial(fast.init, decode=False))(KEY, x, *rest)
     for found, out in (
         (deviations(first), (HEADS * DEEP) ** -0.5),
@@ -146,7 +154,7 @@ def test_how_the_tables_start():
     tokens = np.zeros((1, 1), int)
     first, second = (
         compiled(partial(kind(200, WIDE).init, method="encode"))(KEY, tokens)["params"]
-        for kind in (gemma.Embedder, gemma_fast.Embedder)
+        for kind in (Embedder, ZeroEmbedder)
     )
     assert np.std(first["input_embedding"]) == pytest.approx(0.01, rel=0.05)
     assert second["input_embedding"].shape == (200, WIDE) and not np.any(second["input_embedding"])
@@ -185,23 +193,23 @@ STOCK = {  # width, depth, mlp_dim, heads, kv heads, head_dim, rank of the adapt
 @pytest.mark.parametrize("variant", STOCK)
 def test_the_stock_sizes(variant):
     *sizes, rank = STOCK[variant]
-    config = gemma.get_config(variant)
+    config = stock_config(variant)
     found = (config.width, config.depth, config.mlp_dim, config.num_heads, config.num_kv_heads)
     assert [*found, config.head_dim] == sizes
     assert set(config.lora_configs) == (set() if rank is None else {"attn", "ffn"})
     for adapters in config.lora_configs.values():
         assert (adapters.rank, adapters.scaling_value) == (rank, 1.0)
-    assert gemma.get_config(variant) is not config
+    assert stock_config(variant) is not config
 
 
 def test_the_autoregressive_sizes_are_keywords_and_attributes():
-    settings = gemma_fast.get_config("gemma_2b_lora")
+    settings = stock_keywords("gemma_2b_lora")
     assert settings.width == settings["width"] == 2048 and settings.scan
-    assert settings.vocab_size == gemma_config.PALIGEMMA_VOCAB_SIZE == 257_152
-    module = gemma_fast.Module(**settings, embed_dtype="bfloat16", cache_dtype="bfloat16")
+    assert settings.vocab_size == PALIGEMMA_VOCAB_SIZE == 257_152
+    module = AutoregressiveModel(**settings, embed_dtype="bfloat16", cache_dtype="bfloat16")
     made = jax.eval_shape(partial(module.init_with_output, method="init"), KEY)[1]
     assert made["params"]["layers"]["attn"]["kv_einsum"]["lora_a"].shape == (18, 2, 1, 2048, 16)
-    assert "lora_configs" not in gemma_fast.get_config("gemma_2b")
+    assert "lora_configs" not in stock_keywords("gemma_2b")
     settings.width = 8
     assert settings["width"] == 8
     with pytest.raises(AttributeError, match="no setting 'height'"):
@@ -218,3 +226,17 @@ def test_the_nnx_bridge_takes_the_models():
 
     state = nnx.to_pure_dict(nnx.state(nnx.eval_shape(make), nnx.Param))
     assert shapes({"params": state}) == shapes(model().parameters)
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("model", "Attention Block Config Embedder FeedForward KVCache Module RMSNorm Variant"),
+        ("model", "PALIGEMMA_VOCAB_SIZE get_config"),
+        ("fast.model", "Attention Block Einsum Embedder KVCache Module RMSNorm Variant get_config"),
+    ],
+)
+def test_openpis_names_are_there(module, names):
+    """A policy that imports openpi's gemma.py or gemma_fast.py may import these instead."""
+    stand_in = importlib.import_module(f"assay.models.gemma.{module}")
+    assert [name for name in names.split() if not hasattr(stand_in, name)] == []

@@ -29,8 +29,9 @@ from gemma_cases import (
     some_mask,
 )
 
-from assay.models.gemma import model as gemma
-from assay.models.gemma.fast import model as gemma_fast
+from assay.models.gemma.attention import MixtureAttention
+from assay.models.gemma.config import stock_config, stock_keywords
+from assay.models.gemma.model import MixtureModel
 
 BOTH = (ValueError, AssertionError)
 
@@ -72,13 +73,13 @@ def test_attention_refuses():
 def test_experts_must_have_the_same_heads(name):
     first, second = configs()
     setattr(second, name, 1)
-    attend(module=gemma.Attention([first, second]))(f"the experts have {name} .*, 1; they attend")
+    attend(module=MixtureAttention([first, second]))(f"the experts have {name} .*, 1; they attend")
 
 
 def test_heads_must_form_groups_and_pairs():
     for changed, message in (({"num_kv_heads": 3}, "4 query heads cannot share 3"),
                              ({"head_dim": 15}, "head_dim 15 is odd")):  # fmt: skip
-        module = gemma.Attention(configs(**changed))
+        module = MixtureAttention(configs(**changed))
         rest = (experts(), positions(0, LENGTH), some_mask(LENGTH, LENGTH), None)
         refuses(message, module.init, jax.random.key(0), *rest)
 
@@ -132,7 +133,7 @@ def test_the_model_refuses():
     apply(r"wanted \(2, 1, 8, 8\)", [first, second], at, mask[:, :, 1:])
     uneven = configs()
     uneven[1].depth = 3
-    module = gemma.Module(uneven, "float32")
+    module = MixtureModel(uneven, "float32")
     refuses("depth 2, 3; their layers run together", module.apply, {}, [first, second], at, mask)
 
 
@@ -160,6 +161,6 @@ def test_a_cache_that_would_lift_the_residual_stream_is_refused(cache_dtype):
 
 def test_an_unknown_variant_is_refused():
     with pytest.raises(ValueError, match="no variant 'gemma_9b'; there are dummy, gemma_300m"):
-        gemma.get_config("gemma_9b")
+        stock_config("gemma_9b")
     with pytest.raises(ValueError, match="no variant 'dummy'; there are gemma_2b, gemma_2b_lora"):
-        gemma_fast.get_config("dummy")
+        stock_keywords("dummy")

@@ -11,8 +11,7 @@ pytest.importorskip("flax")
 import jax.numpy as jnp
 from gemma_cases import BATCH, core_named, normal, some_mask
 
-from assay.models.gemma import cores as gemma_core
-from assay.models.gemma import thresholds
+from assay.models.gemma import cores, thresholds
 from assay.models.gemma.cores import CORES
 
 HERE = "here"
@@ -113,7 +112,7 @@ def test_one_query_stays_with_xla(file, called):
 def test_cudnn_is_never_chosen_where_it_would_refuse(
     file, called, monkeypatch, dtype, kv_dtype, backend, core
 ):
-    monkeypatch.setattr(gemma_core.jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(cores.jax, "default_backend", lambda: backend)
     written(file, dtype=dtype, choices=(("gemma:pallas", 1), ("gemma:cudnn", 4)))
     attend(dtype=dtype, kv_dtype=kv_dtype)
     assert called == [core]

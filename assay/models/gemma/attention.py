@@ -10,30 +10,20 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma.attend import Attends
 from assay.models.gemma.config import ExpertConfig
-from assay.models.gemma.cores import chosen_core, require_core
-from assay.models.gemma.projection import project_in, project_out
-from assay.models.gemma.rope import rotate
+from assay.models.gemma.cores import AttentionWithCore, chosen_core
+from assay.models.gemma.modules import project_in, project_out, rotate
 from assay.models.gemma.validation import InvalidInput, require_mask, require_positions
 
 # Keys and values of all tokens so far, each [batch, length, kv_heads, head_dim]; keys are turned.
 KVCache = tuple[jax.Array, jax.Array]
 
 
-class MixtureAttention(Attends):
-    """One attention over the tokens of all experts.
-
-    `core` chooses how the attention itself is computed: xla, cudnn, pallas, or auto, which takes
-    what the thresholds file of `assay law` says is the fastest here and xla where it says nothing.
-    """
+class MixtureAttention(AttentionWithCore):
+    """One attention over the tokens of all experts."""
 
     configs: Sequence[ExpertConfig]
     core: str = "auto"
-
-    def __post_init__(self) -> None:
-        require_core(self.core)
-        super().__post_init__()
 
     @nn.compact
     def __call__(
@@ -43,7 +33,7 @@ class MixtureAttention(Attends):
         attn_mask: jax.Array,
         kv_cache: KVCache | None,
     ) -> tuple[list[jax.Array | None], KVCache]:
-        """Attend; `(outputs, cache)`.
+        """Attend; return outputs and cache.
 
         xs: for each expert [B, T_i, D_i], or None if it takes no part (its parameters are then
         not made either). positions: int [B or 1, T], T the sum of T_i. attn_mask: [B, 1, T, S],
@@ -53,7 +43,7 @@ class MixtureAttention(Attends):
         require_shared_heads(self.configs)
         present = _present(xs, self.configs)
         dtype = present[0][1].dtype
-        q, k, v = self._project(present)
+        q, k, v = self._project(present)  # [B, T, N, H] and twice [B, T, K, H]
         if q.dtype != dtype:
             raise InvalidInput(
                 f"the experts' inputs are {', '.join(str(x.dtype) for _, x in present)}; "

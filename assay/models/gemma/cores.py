@@ -1,4 +1,4 @@
-"""The attention between the projections of a Gemma layer, in exchangeable cores.
+"""Exchangeable cores of a Gemma layer: the attention between its projections.
 
 B batch, T queries, S keys, N query heads, K kv heads, G = N / K, H head dimension. A core takes
 q [B, T, N, H], already turned and scaled, k and v [B, S, K, H] and mask [B, 1, T, S] (True: may
@@ -10,6 +10,7 @@ softmax over equally hidden scores gives, and what existing checkpoints were tra
 
 from collections.abc import Callable
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -31,10 +32,10 @@ def xla(
     """
     batch, queries, heads, dim = q.shape
     kv_heads = k.shape[2]
-    grouped = q.reshape(batch, queries, kv_heads, heads // kv_heads, dim)
+    grouped = q.reshape(batch, queries, kv_heads, heads // kv_heads, dim)  # [B, T, K, G, H]
     scores = jnp.einsum("BTKGH,BSKH->BKGTS", grouped, k, preferred_element_type=jnp.float32)
-    scores = jnp.where(mask[:, :, None, :, :], scores, HIDDEN)
-    weights = jax.nn.softmax(scores, axis=-1).astype(dtype)
+    scores = jnp.where(mask[:, :, None, :, :], scores, HIDDEN)  # mask [B, 1, 1, T, S]
+    weights = jax.nn.softmax(scores, axis=-1).astype(dtype)  # [B, K, G, T, S]
     out = jnp.einsum("BKGTS,BSKH->BTKGH", weights, v)
     return out.reshape(batch, queries, heads, out.shape[-1])
 
@@ -46,7 +47,7 @@ def pallas(
     from assay.attention.sequence import jax_pallas
 
     working = jnp.result_type(q, k, v)
-    heads_first = (x.astype(working).swapaxes(1, 2) for x in (q, k, v))
+    heads_first = (x.astype(working).swapaxes(1, 2) for x in (q, k, v))  # [B, N or K, T or S, H]
     visible = mask.astype(bool)
     out = jax_pallas.attention(*heads_first, causal=False, scale=1.0, mask=visible)
     return _with_blind_rows(out.swapaxes(1, 2), v, visible, dtype=dtype)
@@ -69,8 +70,8 @@ def cudnn(
             f"values are {v.dtype}; use core='xla' or 'pallas', or bfloat16 for input and cache"
         )
     visible = mask.astype(bool)
-    given = (x.astype(working) for x in (q, k, v))
-    out = jax_cudnn.attention(*given, causal=False, scale=1.0, mask=visible)
+    halves = (x.astype(working) for x in (q, k, v))
+    out = jax_cudnn.attention(*halves, causal=False, scale=1.0, mask=visible)  # [B, T, N, H]
     return _with_blind_rows(out, v, visible, dtype=dtype)
 
 
@@ -78,12 +79,33 @@ CORES: dict[str, Core] = {"xla": xla, "cudnn": cudnn, "pallas": pallas}
 FALLBACK = "xla"  # what "auto" means where nothing was measured
 
 
-def require_core(name: str) -> None:
-    """Refuse a name that is not a core."""
-    if name not in CORES and name != "auto":
-        raise InvalidInput(
-            f"there is no attention core {name!r}; choose {', '.join(CORES)} or auto"
-        )
+class WithCore(nn.Module):
+    """A module whose field `core` names how attention is computed: xla, cudnn, pallas, or auto,
+    which takes what the thresholds file of `assay law` says is the fastest here, else xla."""
+
+    def __post_init__(self) -> None:
+        if self.core not in CORES and self.core != "auto":
+            raise InvalidInput(
+                f"there is no attention core {self.core!r}; choose {', '.join(CORES)} or auto"
+            )
+        super().__post_init__()
+
+
+class AttentionWithCore(WithCore):
+    """A layer whose attention is one of the cores, called in a method that a capture can see."""
+
+    def attend(
+        self,
+        q: jax.Array,
+        k: jax.Array,
+        v: jax.Array,
+        mask: jax.Array,
+        *,
+        dtype: jnp.dtype,
+        implementation: str,
+    ) -> jax.Array:
+        """q [B, T, N, H] is turned and scaled; `implementation` is LAYER:CORE."""
+        return CORES[implementation.partition(":")[2]](q, k, v, mask, dtype=dtype)
 
 
 def chosen_core(
@@ -127,7 +149,7 @@ def _with_blind_rows(
     """
     share = jnp.asarray(1 / v.shape[1], jnp.float32).astype(dtype).astype(jnp.float32)
     mean = share * v.astype(jnp.float32).sum(axis=1, keepdims=True)  # [B, 1, K, H]
-    mean = jnp.repeat(mean, out.shape[2] // v.shape[2], axis=2)
+    mean = jnp.repeat(mean, out.shape[2] // v.shape[2], axis=2)  # [B, 1, N, H]
     blind = ~visible.any(axis=-1)[:, 0, :, None, None]  # [B, T, 1, 1]
     result = jnp.where(blind | jnp.isnan(mean), mean, out)
     return result.astype(jnp.result_type(dtype, v.dtype))

@@ -15,7 +15,7 @@ from assay.models.gemma.validation import InvalidInput
 
 @struct.dataclass
 class LoRAConfig:
-    """How one weight is adapted."""
+    """The adapters of one weight."""
 
     rank: int
     alpha: float = 1.0
@@ -26,7 +26,7 @@ class LoRAConfig:
 
     @property
     def scaling_value(self) -> float:
-        """What the product of A and B is multiplied by."""
+        """Factor of the product of A and B."""
         return self.alpha / (math.sqrt(self.rank) if self.rslora else self.rank)
 
 
@@ -62,7 +62,7 @@ class Einsum(nn.Module):
 
     @nn.compact
     def __call__(self, eqn: str, x: jax.Array) -> jax.Array:
-        """einsum(eqn, x, w) in the dtype of x."""
+        """einsum(eqn, x, w) in the dtype of x; A and B have the shape of w, but for the rank."""
         w = self.param("w", self.init_fn, self.shape)
         out = jnp.einsum(eqn, x, w.astype(x.dtype))
         config = self.lora_config
@@ -100,8 +100,8 @@ class FeedForward(nn.Module):
         if self.lora_config:
             gate_up += self._adapters("gating_einsum", (2, features), (hidden,))
             down += self._adapters("linear", (hidden,), (features,))
-        gate = nn.gelu(_through(x, [weight[0] for weight in gate_up]))
-        up = _through(x, [weight[1] for weight in gate_up])
+        gate = nn.gelu(_through(x, [weight[0] for weight in gate_up]))  # [..., hidden]
+        up = _through(x, [weight[1] for weight in gate_up])  # [..., hidden]
         return _through(gate * up, down)
 
     def _adapters(

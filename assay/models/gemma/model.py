@@ -14,9 +14,8 @@ import jax.numpy as jnp
 from assay.models.gemma import lora, modules
 from assay.models.gemma.attention import MixtureAttention
 from assay.models.gemma.config import PALIGEMMA_VOCAB_SIZE, ExpertConfig, VariantName, stock_config
-from assay.models.gemma.cores import require_core
-from assay.models.gemma.modules import Embedder
-from assay.models.gemma.projection import expert_name
+from assay.models.gemma.cores import WithCore
+from assay.models.gemma.modules import Embedder, expert_name
 from assay.models.gemma.validation import InvalidInput
 
 # Keys and values, each [depth, batch, length, kv_heads, head_dim].
@@ -28,13 +27,13 @@ class AdaptiveRMSNorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, cond: jax.Array | None) -> tuple[jax.Array, jax.Array | None]:
-        """`(normed x [B, T, D], gate)`; gate is [B, 1, D] for a cond [B, C], None without one."""
+        """Normed x [B, T, D] and a gate, [B, 1, D] for a cond [B, C], None without one."""
         normed, width = modules.unit_rms(x), x.shape[-1]
         if cond is None:
             normed = normed * modules.learned_scale(self, width)
             return normed.astype(x.dtype), None
         modulation = nn.Dense(3 * width, kernel_init=nn.initializers.zeros, dtype=x.dtype)(cond)
-        scale, shift, gate = jnp.split(modulation[:, None, :], 3, axis=-1)
+        scale, shift, gate = jnp.split(modulation[:, None, :], 3, axis=-1)  # each [B, 1, D]
         normed = normed * (1 + scale) + shift
         return normed.astype(x.dtype), gate
 
@@ -94,7 +93,7 @@ class MixtureBlock(nn.Module):
         )(x)
 
 
-class MixtureModel(nn.Module):
+class MixtureModel(WithCore):
     """The whole model. `adarms` is kept for callers; what counts is the `adarms_cond` they pass."""
 
     configs: Sequence[ExpertConfig]
@@ -104,12 +103,8 @@ class MixtureModel(nn.Module):
     adarms: bool = False
     core: str = "auto"
 
-    def __post_init__(self) -> None:
-        require_core(self.core)
-        super().__post_init__()
-
     def setup(self) -> None:
-        """The embedding of the first expert, the layers under one scan, a last norm for each."""
+        """Make the embedding of the first expert, the layers under one scan, a last norm each."""
         depths = [config.depth for config in self.configs]
         if len(set(depths)) > 1:
             raise InvalidInput(
@@ -150,7 +145,7 @@ class MixtureModel(nn.Module):
         kv_cache: KVCache | None = None,
         deterministic: bool = True,
     ) -> tuple[list[jax.Array | None], KVCache]:
-        """`(outputs, cache)` of embedded tokens, one [B, T_i, D_i] or None for each expert.
+        """Outputs and cache of embedded tokens, one [B, T_i, D_i] or None for each expert.
 
         positions: int [B, T], T the sum of T_i. mask: bool [B, T, S], True where a query may
         attend, S the length of the cache plus T. adarms_cond: one [B, C] or None for each expert.
@@ -159,7 +154,7 @@ class MixtureModel(nn.Module):
         xs = jax.tree.map(lambda x: x.astype(self.embed_dtype), list(embedded))
         conds = [None] * len(self.configs) if adarms_cond is None else list(adarms_cond)
         self._require_one_each(xs, conds)
-        mask = jnp.asarray(mask)[:, None, :, :]
+        mask = jnp.asarray(mask)[:, None, :, :]  # [B, 1, T, S]
         xs, kv_cache = self.layers(xs, kv_cache, positions, mask, conds, deterministic)
         outputs = [
             None if x is None else norm(x, cond)[0]
@@ -185,10 +180,10 @@ class MixtureModel(nn.Module):
         )
 
     def _require_one_each(self, xs: list[jax.Array | None], conds: list[jax.Array | None]) -> None:
-        for name, given in (("inputs", xs), ("conditions", conds)):
-            if len(given) != len(self.configs):
+        for name, arrays in (("inputs", xs), ("conditions", conds)):
+            if len(arrays) != len(self.configs):
                 raise InvalidInput(
-                    f"{len(given)} {name} for {len(self.configs)} experts; "
+                    f"{len(arrays)} {name} for {len(self.configs)} experts; "
                     "give one for each, None to leave it out"
                 )
 

@@ -1,6 +1,7 @@
-"""The parts that both Gemma models have: norm, embedding table, dropout, the stack of layers.
+"""What both Gemma models are built of: projections, rotary positions, norm, embedding, the stack.
 
-B batch, T length, D width.
+B batch, T or S length, D width, N query heads, K kv heads, H head dimension. Functions that make
+submodules are called inside a compact method: the submodules, and so the parameters, belong to it.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,91 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from assay.models.gemma import lora
+from assay.models.gemma.validation import InvalidInput, require_groups, require_width
+
 EPSILON = 1e-06
+ROPE_BASE = 10_000
+
+
+def project_in(
+    x: jax.Array,
+    *,
+    num_heads: int,
+    num_kv_heads: int,
+    width: int,
+    head_dim: int,
+    lora_config: lora.LoRAConfig | None,
+    expert: int = 0,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """q [B, T, N, H], k and v [B, T, K, H] of x [B, T, D].
+
+    One weight `qkv_einsum` holds all three where N equals K, else there are `q_einsum` and
+    `kv_einsum`.
+    """
+    require_width(x, width)
+    require_groups(num_heads, num_kv_heads)
+
+    def einsum(name: str, *leading: int) -> lora.Einsum:
+        return lora.Einsum(
+            shape=(*leading, width, head_dim),
+            init_fn=nn.initializers.lecun_normal(
+                in_axis=-2, out_axis=-1, batch_axis=tuple(range(len(leading)))
+            ),
+            lora_config=lora_config,
+            name=expert_name(name, expert),
+        )
+
+    if num_heads == num_kv_heads:
+        q, k, v = einsum("qkv_einsum", 3, num_heads)("BSD,3KDH->3BSKH", x)
+    else:
+        q = einsum("q_einsum", num_heads)("BTD,NDH->BTNH", x)
+        k, v = einsum("kv_einsum", 2, num_kv_heads)("BSD,2KDH->2BSKH", x)
+    return q, k, v
+
+
+def project_out(
+    encoded: jax.Array,
+    *,
+    width: int,
+    init_fn: nn.initializers.Initializer,
+    lora_config: lora.LoRAConfig | None,
+    expert: int = 0,
+) -> jax.Array:
+    """[B, T, N, H] to [B, T, D] through `attn_vec_einsum`."""
+    einsum = lora.Einsum(
+        shape=(*encoded.shape[2:], width),
+        init_fn=init_fn,
+        lora_config=lora_config,
+        name=expert_name("attn_vec_einsum", expert),
+    )
+    return einsum("BTNH,NHD->BTD", encoded)
+
+
+def expert_name(name: str, expert: int) -> str:
+    """The name of a part of an expert: the first expert's have no suffix, as in PaliGemma."""
+    return f"{name}_{expert}" if expert else name
+
+
+def rotate(x: jax.Array, positions: jax.Array) -> jax.Array:
+    """Turn x [B, T, heads, H] by positions [B or 1, T]; the result is float32 for any x.
+
+    Su et al. 2021 (arXiv 2104.09864), section 3.2, in the pairing that Gemma uses: dimension j
+    turns with j + H/2, not with its neighbour. Pair j < H/2 turns by position / 10000^(2j/H)
+    radians, computed in float32. A position may be negative (left padding counted by cumsum - 1
+    gives -1).
+    """
+    dim = x.shape[-1]
+    if dim % 2:
+        raise InvalidInput(f"head_dim {dim} is odd; rotary embedding turns pairs, give an even one")
+    # The order of these operations decides the last bit; it is the order of existing checkpoints.
+    exponents = (2.0 / dim) * jnp.arange(dim // 2, dtype=jnp.float32)  # [H / 2]
+    wavelengths = ROPE_BASE**exponents
+    radians = positions[..., None] / wavelengths[None, None, :]  # [B or 1, T, H / 2]
+    radians = radians[..., None, :]  # one angle for all heads
+    sin, cos = jnp.sin(radians), jnp.cos(radians)
+    low, high = jnp.split(x, 2, axis=-1)  # each [B, T, heads, H / 2]
+    return jnp.concatenate([low * cos - high * sin, high * cos + low * sin], axis=-1)
 
 
 def unit_rms(x: jax.Array) -> jax.Array:
@@ -18,12 +103,12 @@ def unit_rms(x: jax.Array) -> jax.Array:
 
     Zhang and Sennrich 2019 (arXiv 1910.07467), equation 4.
     """
-    mean_square = jnp.mean(jnp.square(x.astype(jnp.float32)), axis=-1, keepdims=True)
+    mean_square = jnp.mean(jnp.square(x.astype(jnp.float32)), axis=-1, keepdims=True)  # [..., 1]
     return x * jnp.reciprocal(jnp.sqrt(mean_square + EPSILON))
 
 
 def learned_scale(module: nn.Module, width: int) -> jax.Array:
-    """1 + the parameter `scale` of the norm that asks."""
+    """1 + the parameter `scale` of a norm, [width]."""
     return 1 + module.param("scale", nn.initializers.zeros_init(), (width,))
 
 
@@ -54,7 +139,7 @@ class Embedder(nn.Module):
 def dropout(
     module: nn.Module, *, deterministic: bool, name: str | None = None
 ) -> Callable[[jax.Array], jax.Array]:
-    """What a block does to a change of its residual stream, going by its fields for dropout."""
+    """The dropout of a block's changes to its residual stream, by the block's fields for it."""
     if not module.dropout:
         return lambda x: x
     drop = nn.Dropout(module.dropout, module.dropout_bdims, name=name)

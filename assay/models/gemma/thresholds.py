@@ -1,8 +1,7 @@
-"""Which attention core was measured to be the fastest on this machine, from a thresholds file.
+"""The attention core that was measured to be the fastest on this machine, from a thresholds file.
 
 `assay law --thresholds FILE` writes that file from records. It is the one that ASSAY_THRESHOLDS
-names (none where that is empty), else results/thresholds.json in the working folder, if it is
-there.
+names (none where that is empty), else results/thresholds.json in the working folder, if it exists.
 """
 
 import os
@@ -16,7 +15,7 @@ from assay import host
 from assay.models.gemma.validation import InvalidInput
 
 VARIABLE = "ASSAY_THRESHOLDS"
-USUAL = Path("results/thresholds.json")
+DEFAULT_FILE = Path("results/thresholds.json")
 _SCHEMA = 1
 
 
@@ -30,7 +29,9 @@ class _Choice(msgspec.Struct, frozen=True):
         return self.use.partition(":")[2]
 
 
-class _Class(msgspec.Struct, frozen=True, kw_only=True):
+class _Workloads(msgspec.Struct, frozen=True, kw_only=True):
+    """Workloads that differ in length alone, and what to use from which number of keys on."""
+
     level: str
     heads: int
     kv_heads: int
@@ -41,7 +42,7 @@ class _Class(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Host(msgspec.Struct, frozen=True):
-    classes: list[_Class]
+    classes: list[_Workloads]
 
 
 class _Schema(msgspec.Struct, frozen=True):
@@ -70,27 +71,27 @@ def measured_core(
     path = _path()
     if path is None:
         return None
-    found = [
-        one
-        for one in _load(path).get(_fingerprint(), _Host([])).classes
-        if one.level == "layer"
-        and one.layer in (None, layer)
-        and (one.heads, one.kv_heads, one.head_dim) == (heads, kv_heads, head_dim)
-        and one.dtype == dtype
+    measured = [
+        entry
+        for entry in _load(path).get(_fingerprint(), _Host([])).classes
+        if entry.level == "layer"
+        and entry.layer in (None, layer)
+        and (entry.heads, entry.kv_heads, entry.head_dim) == (heads, kv_heads, head_dim)
+        and entry.dtype == dtype
     ]
-    reached = [
+    choices = [
         choice
-        for choice in (found[0].choices if found else ())
+        for choice in (measured[0].choices if measured else ())
         if choice.core in usable and choice.start <= keys
     ]
-    return max(reached, key=lambda choice: choice.start).core if reached else None
+    return max(choices, key=lambda choice: choice.start).core if choices else None
 
 
 def _path() -> Path | None:
-    given = os.environ.get(VARIABLE)
-    if given is not None:
-        return Path(given) if given else None
-    return USUAL if USUAL.exists() else None
+    name = os.environ.get(VARIABLE)
+    if name is not None:
+        return Path(name) if name else None
+    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
 
 
 def _load(path: Path) -> dict[str, _Host]:
@@ -113,5 +114,5 @@ def _load(path: Path) -> dict[str, _Host]:
 
 @cache
 def _fingerprint() -> str:
-    """This machine's; it cannot change while a process lives."""
+    """Fingerprint of this machine; it cannot change while a process lives."""
     return host.inspect().fingerprint

@@ -1,4 +1,4 @@
-"""What a Gemma module says when it is called with shapes or settings that cannot work."""
+"""Checks of what a Gemma module is called with; shapes that cannot work are refused."""
 
 from collections.abc import Sequence
 

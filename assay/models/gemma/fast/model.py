@@ -15,10 +15,9 @@ import jax
 import jax.numpy as jnp
 
 from assay.models.gemma import lora, modules
-from assay.models.gemma.cores import require_core
-from assay.models.gemma.fast.attention import AutoregressiveAttention
-from assay.models.gemma.fast.cache import KVCache, require_room
-from assay.models.gemma.fast.config import FastVariantName, stock_keywords
+from assay.models.gemma.config import FastVariantName, stock_keywords
+from assay.models.gemma.cores import WithCore
+from assay.models.gemma.fast.attention import AutoregressiveAttention, KVCache, require_room
 from assay.models.gemma.validation import InvalidInput, require_mask, require_positions
 
 
@@ -89,7 +88,7 @@ class AutoregressiveBlock(nn.Module):
         return x + dropped(feed_forward(RMSNorm(name="pre_ffw_norm")(x))), kv_cache
 
 
-class AutoregressiveModel(nn.Module):
+class AutoregressiveModel(WithCore):
     """The whole model.
 
     `variant` and `norm_eps` are kept for callers and change nothing: the epsilon is 1e-6. The
@@ -115,10 +114,6 @@ class AutoregressiveModel(nn.Module):
     lora_configs: Mapping[str, lora.LoRAConfig] = field(default_factory=dict)
     core: str = "auto"
 
-    def __post_init__(self) -> None:
-        require_core(self.core)
-        super().__post_init__()
-
     @nn.compact
     def __call__(
         self,
@@ -133,9 +128,9 @@ class AutoregressiveModel(nn.Module):
         deterministic: bool = True,
         return_prelogits: bool = False,
     ) -> Any:
-        """`(logits, cache, stages)` of a prefix [B, P, D] followed by tokens [B, T - P].
+        """Logits, cache and stages of a prefix [B, P, D] followed by tokens [B, T - P].
 
-        With `pre_logits` only `(logits, stages)` of those; with `embed_only` the embedded input
+        With `pre_logits` only logits and stages of those; with `embed_only` the embedded input
         alone; with `return_prelogits` the normed activations in the place of the logits. `stages`
         holds "encoded", "pre_logits" and "logits", as far as they were computed.
 
@@ -153,7 +148,7 @@ class AutoregressiveModel(nn.Module):
         if embed_only:
             return x
         if decode and (positions is None or mask is None):
-            raise InvalidInput("decode was asked for without positions and mask; pass both")
+            raise InvalidInput("decode is set without positions and mask; pass both")
         positions, mask = _places(x, positions, mask)
         self._require_dtype_kept()
         if kv_cache is not None:
@@ -180,7 +175,7 @@ class AutoregressiveModel(nn.Module):
         if tokens is not None:
             pieces.append(embedder.encode(tokens))
         if not pieces:
-            raise InvalidInput("neither tokens nor embedded_prefix was given; pass one or both")
+            raise InvalidInput("neither tokens nor embedded_prefix is there; pass one or both")
         return jnp.concatenate(pieces, axis=-2).astype(self.embed_dtype)
 
     def _require_dtype_kept(self) -> None:
@@ -227,7 +222,7 @@ class AutoregressiveModel(nn.Module):
 def _places(
     x: jax.Array, positions: jax.Array | None, mask: jax.Array | None
 ) -> tuple[jax.Array, jax.Array]:
-    """Positions [B or 1, T] and mask [B, 1, T, S], made where not given."""
+    """Positions [B or 1, T] and mask [B, 1, T, S], made where they are None."""
     batch, length = x.shape[:2]
     if positions is None:
         positions = jnp.arange(length).astype(jnp.int32)[None, :]
