@@ -10,7 +10,8 @@ A defect is a Python file of literals that is read and never imported:
 
 What the implementation says of itself (FRAMEWORK, ACCEPTS, ...) belongs to the base; what the tests
 must know (SLOW, OWN_PROCESS) to the defect. A defect far from every sound file has no BASE: it is a
-whole file, with PLANTED, CAUGHT_BY and CAUSE among its literals.
+whole file, with PLANTED, CAUGHT_BY and CAUSE among its literals. A sound file may be a patch of
+another sound file.
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,8 @@ from assay import plugins
 
 
 @dataclass(frozen=True)
-class Defect:
-    """A file in a folder of defects."""
+class PatchedFile:
+    """A file in a folder of defects, or of sound files."""
 
     path: Path
 
@@ -34,6 +35,30 @@ class Defect:
     @property
     def name(self) -> str:
         return self.path.stem
+
+    @property
+    def base(self) -> Path | None:
+        """The sound file that is patched; None where this is a whole file."""
+        name = self.literals.get("BASE")
+        return self.path.parent.parent / "sound" / f"{name}.py" if name else None
+
+    @property
+    def source(self) -> str:
+        """Source text of the implementation."""
+        if self.base is None:
+            return self.path.read_text()
+        text = PatchedFile(self.base).source
+        return patched(text, self.literals["REPLACE"], name=str(self.path))
+
+    def write(self, folder: Path) -> Path:
+        """Write the implementation into `folder`, called like this file."""
+        written = folder / self.path.name
+        written.write_text(self.source)
+        return written
+
+
+class Defect(PatchedFile):
+    """A file in a folder of defects."""
 
     @property
     def planted(self) -> str:
@@ -58,33 +83,22 @@ class Defect:
         """Ends or hangs its process, or differs between processes only."""
         return self.literals.get("OWN_PROCESS", False)
 
-    @property
-    def base(self) -> Path | None:
-        """The sound file that is patched; None where the defect is a whole file."""
-        name = self.literals.get("BASE")
-        return self.path.parent.parent / "sound" / f"{name}.py" if name else None
-
-    @property
-    def source(self) -> str:
-        """Source text of the wrong implementation."""
-        if self.base is None:
-            return self.path.read_text()
-        return patched(self.base.read_text(), self.literals["REPLACE"], name=str(self.path))
-
-    def write(self, folder: Path) -> Path:
-        """Write the wrong implementation into `folder`, called like the defect."""
-        written = folder / self.path.name
-        written.write_text(self.source)
-        return written
-
     def is_explained_by(self, reason: str) -> bool:
         return any(word.lower() in reason.lower() for word in self.cause)
 
 
+def sound_files(folder: Path) -> list[PatchedFile]:
+    return [PatchedFile(path) for path in _paths(folder)]
+
+
 def defects(folder: Path) -> list[Defect]:
+    return [Defect(path) for path in _paths(folder)]
+
+
+def _paths(folder: Path) -> list[Path]:
     paths = sorted(folder.glob("*.py"))
-    assert paths, f"{folder} holds no defects"
-    return [Defect(path) for path in paths]
+    assert paths, f"{folder} holds no files"
+    return paths
 
 
 def patched(text: str, replace: Mapping[str, str], *, name: str) -> str:

@@ -36,6 +36,13 @@ def test_a_file_without_a_base_is_taken_whole(planted):
     assert planted(text).source == text
 
 
+def test_a_base_may_be_a_patch_itself(planted, tmp_path):
+    variant = 'BASE = "plain"\nREPLACE = {"b = a + 1": "b = 2 * a"}\n'
+    (tmp_path / "sound" / "variant.py").write_text(variant)
+    defect = planted('BASE = "variant"\nREPLACE = {"2 * a": "3 * a"}\n')
+    assert defect.source == "a = 1\nb = 3 * a\nc = b\n"
+
+
 @pytest.mark.parametrize(("old", "count"), [("d = 1", 0), ("= ", 3)])
 def test_a_text_that_does_not_occur_once_is_an_error_with_file_and_text(planted, old, count):
     defect = planted(f'BASE = "plain"\nREPLACE = {{"{old}": ""}}\n')

@@ -91,10 +91,6 @@ class GPT2Nanogpt(nn.Module):
     def get_num_params(self):
         return sum(p.numel() for p in self.parameters())
 
-    def cache_bytes(self, batch, tokens):
-        per_token = 2 * self.config.n_embd * self.lm_head.weight.element_size()
-        return batch * tokens * self.config.n_layer * per_token
-
     def forward(self, idx, targets=None, cache=None):
         T = idx.size(1)
         start = cache[0][0].size(2) if cache else 0
