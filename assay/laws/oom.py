@@ -97,7 +97,7 @@ def _oom_length(
     elif terms is None:
         reason = f"the peak is known at {len(points)} lengths; wanted three or more, none of them 0"
     elif inputs is None:
-        reason = "the specification does not say all sizes, so the inputs' bytes are not known"
+        reason = "the specification lacks a size, so the bytes of the inputs are not known"
     else:
         predicted = _reached(terms, inputs, room)
         low, high, reason = _interval(predicted, terms, inputs)

@@ -163,7 +163,7 @@ def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: _Ce
 def _tokens(workload: WorkloadIdentity) -> Quantity:
     sizes = [workload.spec.get(name) for name in ("batch", "query_length")]
     if not all(isinstance(size, int) for size in sizes):
-        return "the workload does not say its batch and query_length"
+        return "the workload does not give its batch and query_length"
     return float(sizes[0] * sizes[1])
 
 

@@ -1,1 +1,1 @@
-"""Tables, figures and pages, made from records alone."""
+"""Tables, figures and pages. All reports are generated from records."""

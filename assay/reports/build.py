@@ -75,7 +75,7 @@ def build(
         plugin_folders=plugin_folders,
     )
     notes = [f"report.html was not written: {_missing(without_page)}"] if without_page else []
-    notes += [f"no figure was printed: {_missing(without_print)}"] if without_print else []
+    notes += [f"figures were not written: {_missing(without_print)}"] if without_print else []
     page = None if without_page else html.page(report, figures=pages)
     return Built(
         markdown=_write(folder.path / "report.md", markdown(report, figures=list(prints))),

@@ -5,7 +5,7 @@ from statistics import geometric_mean, median
 
 from assay.laws.pairs import Ratio
 from assay.records.schema import Record
-from assay.reports.numerals import size_in_bytes
+from assay.reports.numerals import counted, size_in_bytes
 from assay.reports.ratios import ROUNDS, baseline
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 from assay.reports.table import workload_or_cell
@@ -94,7 +94,7 @@ def _overall(ratios: Sequence[Ratio]) -> str:
     counts = {
         "faster": faster,
         "slower": slower,
-        "level": len(ratios) - faster - slower - unsure,
+        "no difference": len(ratios) - faster - slower - unsure,
         "too few rounds to be sure": unsure,
     }
     ways = ", ".join(f"{word} in {count}" for word, count in counts.items() if count)
@@ -108,10 +108,10 @@ def _factor(ratio: float) -> str:
 def _replay(subject: str, differences: Sequence[float], largest: Sequence[float]) -> str:
     same = sum(not count for count in differences)
     total = len(differences)
-    start = f"{subject} gives the model's output bit for bit on {same} of {total} captured"
+    start = f"{subject} reproduces the model's output bit for bit on {same} of {total} captured"
     if same == total:
         return f"{start} workloads"
-    return f"{start} workloads; elsewhere it is off by up to {max(largest):.3g}"
+    return f"{start} workloads; elsewhere it differs by up to {max(largest):.3g}"
 
 
 def _withheld(records: Sequence[Record]) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _suspects(rows: Sequence[Row]) -> Iterator[str]:
         if rate.suspect
     ]
     if suspects:
-        yield f"faster than this machine can be: {_first_few(suspects, '; ')}"
+        yield f"implausibly fast: {_first_few(suspects, '; ')}"
 
 
 def _copies(rows: Sequence[Row], first: str | None) -> Iterator[str]:
@@ -160,8 +160,8 @@ def _drift(records: Sequence[Record]) -> Iterator[str]:
     if drifts:
         worst = max(drifts, key=lambda cell: drifts[cell])
         yield (
-            f"the clock varied by more than {100 * _MOST_DRIFT:.0f} % within {len(drifts)} "
-            f"cell{'s' if len(drifts) > 1 else ''}, by {100 * drifts[worst]:.0f} % in {worst}: "
+            f"the clock varied by more than {100 * _MOST_DRIFT:.0f} % within "
+            f"{counted(len(drifts), 'cell')}, by {100 * drifts[worst]:.0f} % in {worst}: "
             "compare ratios there, not times"
         )
 
@@ -177,7 +177,7 @@ def _few_samples(records: Sequence[Record], config: Mapping[str, str]) -> Iterat
         if len(record.samples) < int(wanted)
     ]
     if few:
-        yield f"fewer samples than the {wanted} rounds asked for: {_first_few(few, '; ')}"
+        yield f"fewer samples than the {wanted} rounds requested: {_first_few(few, '; ')}"
 
 
 def _first_few(names: Sequence[str], between: str = ", ") -> str:

@@ -9,14 +9,15 @@ from assay.laws.growth import Exponent
 from assay.laws.oom import OomLength
 from assay.laws.regression import Change
 from assay.laws.thresholds import Recommendation
-from assay.reports.numerals import DASH, number
+from assay.reports.numerals import DASH, counted, number
 from assay.reports.table import Entry, Table, number_entry, percent_entry, tabulate
 
 _LOWEST_SHARE = 0.005  # a term below this is left out of the words
 _CHANGES_NOTE = (
-    "Now over then, with a 99 % interval; where another subject was timed beside it in both runs, "
-    "its change is taken off. Slower is what lies wholly beyond the threshold with and without "
-    "that: 1 %, or three standard deviations between processes of one program, as measured now."
+    "Time now over time then, with a 99 % interval. Where both runs timed another subject beside "
+    "it, that subject's change is divided out. Slower means that the interval lies wholly above "
+    "the threshold with and without that correction; the threshold is 1 %, or three standard "
+    "deviations between processes of one program, as measured now."
 )
 
 
@@ -24,7 +25,7 @@ def exponents_table(exponents: Sequence[Exponent]) -> Table | None:
     """A row for each curve of enough lengths; None where there is none."""
     fitted = [law for law in exponents if law.value is not None]
     few = len(exponents) - len(fitted)
-    left_out = f" {few} curves are left out, of which too few lengths are known." if few else ""
+    left_out = f" {counted(few, 'curve')} with too few lengths left out." if few else ""
     columns = {
         "workload": lambda law: law.setting.shape,
         "subject": lambda law: law.subject,
@@ -34,11 +35,11 @@ def exponents_table(exponents: Sequence[Exponent]) -> Table | None:
         "at the longest": _shares,
     }
     note = (
-        "In brackets the 95 % interval of the exponent. Only lengths within a factor of 8 of the "
-        f"longest are fitted, or the three longest.{left_out}"
+        "The 95 % interval of the exponent is in brackets. Only lengths within a factor of 8 of "
+        f"the longest are fitted, or the three longest.{left_out}"
     )
     hosts = [law.setting.host for law in fitted]
-    return _by_host("How it grows with the length", fitted, hosts, columns, note=note)
+    return _by_host("Growth with length", fitted, hosts, columns, note=note)
 
 
 def crossovers_table(crossovers: Sequence[Crossover]) -> Table | None:
@@ -49,11 +50,11 @@ def crossovers_table(crossovers: Sequence[Crossover]) -> Table | None:
         "subject": lambda law: law.subject,
         "against": lambda law: law.against,
         "outcome": lambda law: law.words,
-        "left out": _unpaired,
+        "not compared": _unpaired,
     }
-    note = "From paired rounds; in brackets the 95 % bootstrap interval of the length."
+    note = "From paired rounds; the 95 % bootstrap interval of the length is in brackets."
     hosts = [law.setting.host for law in crossovers]
-    return _by_host("Where one overtakes another", crossovers, hosts, columns, note=note)
+    return _by_host("Crossovers", crossovers, hosts, columns, note=note)
 
 
 def oom_lengths_table(limits: Sequence[OomLength]) -> Table | None:
@@ -64,11 +65,11 @@ def oom_lengths_table(limits: Sequence[OomLength]) -> Table | None:
         "subject": lambda law: law.subject,
         "metric": lambda law: law.metric,
         "predicted": _predicted,
-        "observed": lambda law: _length(law.observed, "no length was found by trying"),
+        "observed": lambda law: _length(law.observed, "no stage measured it"),
         "predicted / observed": _difference,
     }
     hosts = [law.host for law in known]
-    return _by_host("At which length memory runs out (tokens)", known, hosts, columns)
+    return _by_host("Length at which memory runs out (tokens)", known, hosts, columns)
 
 
 def recommendations_table(
@@ -92,12 +93,16 @@ def recommendations_table(
         "recommendation": advice,
     }
     note = "A choice changes only where the 95 % interval of the paired ratio is wholly below 1."
-    return tabulate("What to use", recommendations, columns, note=note) if recommendations else None
+    return (
+        tabulate("Recommendations", recommendations, columns, note=note)
+        if recommendations
+        else None
+    )
 
 
 def changes_table(changes: Sequence[Change], run: str) -> Table:
     """Each metric that two runs have in common; `run` is the earlier one."""
-    unknown = Entry(text=DASH, hint="its noise was not measured, so nothing is called slower")
+    unknown = Entry(text=DASH, hint="the noise was not measured, so nothing is called slower")
     slower = Entry(text="slower", tone="failed")
     columns = {
         "workload": lambda change: change.workload,
@@ -163,5 +168,5 @@ def _predicted(law: OomLength) -> Entry:
 
 def _difference(law: OomLength) -> Entry:
     if law.difference is None:
-        return Entry(text=DASH, hint="it takes both a prediction and an observation")
+        return Entry(text=DASH, hint="needs both a prediction and an observation")
     return Entry(text=number(1 + law.difference), value=law.difference)

@@ -21,7 +21,7 @@ def markdown(report: Report, *, figures: Sequence[str] = ()) -> str:
     if report.outcomes.rows:
         lines += [*table_lines(report.outcomes, titled=False)]
     else:
-        lines += ["Every outcome on record is ok.", ""]
+        lines += ["All outcomes are ok.", ""]
     lines += ["## Stages", "", *table_lines(report.stages, titled=False)]
     lines += _figures(report, figures)
     sections = {

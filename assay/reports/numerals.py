@@ -33,6 +33,11 @@ def size_in_bytes(count: int) -> str:
     return f"{number(count / 1024**power)} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 cell, 2 cells."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def plain(value: Any, *, name: str = "") -> str:
     """Plain data of run.json as text; `name` tells sizes in bytes from other numbers."""
     if value is None:

@@ -11,6 +11,7 @@ from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
 from assay.reports.headlines import comparisons, replays, warnings
+from assay.reports.numerals import counted
 from assay.reports.ratios import ratio_table
 from assay.reports.run_tables import commit_text, condensed, outcomes, provenance, stage_endings
 from assay.reports.speed_rows import measuring_stages, speed_rows
@@ -93,7 +94,8 @@ def _incomplete(stages: Sequence[Stage]) -> list[str]:
         for record in stage.records
         if record.metric != CELL_SECONDS and (counts := cases_run(record))
     ]
-    more = f" and {len(lacking) - _MOST_NAMED} probes more" if len(lacking) > _MOST_NAMED else ""
+    beyond = len(lacking) - _MOST_NAMED
+    more = f" and {counted(beyond, 'more probe')}" if beyond > 0 else ""
     return [f"incomplete: {', '.join(lacking[:_MOST_NAMED])}{more}"] if lacking else []
 
 
@@ -125,7 +127,7 @@ def _facts(contents: Contents) -> list[str]:
         f"commit {commit_text(run.commit, run.dirty)}",
         f"host {run.host or '—'}",
         f"started {run.sessions[0].started}" if run.sessions else "never started",
-        f"{starts:,} session{'' if starts == 1 else 's'}",
+        counted(starts, "session"),
         f"{len(contents.records):,} records",
     ]
 
@@ -134,6 +136,4 @@ def _mixed_hosts(records: Sequence[Record]) -> list[str]:
     hosts = sorted({record.host for record in records})
     if len(hosts) < 2:
         return []
-    return [
-        f"the records come from {len(hosts)} hosts, so they may not be compared: {', '.join(hosts)}"
-    ]
+    return [f"records come from {len(hosts)} hosts and must not be compared: {', '.join(hosts)}"]

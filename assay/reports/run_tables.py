@@ -76,19 +76,19 @@ def provenance(run: Run) -> list[Table]:
         ("plugin folders", ", ".join(run.plugins) or "none"),
     )
     return [
-        Table(title="Origin", columns=("what", "value"), rows=origin),
+        Table(title="Origin", columns=("property", "value"), rows=origin),
         Table(
             title="Sessions",
             columns=("session", "started", "commit", "command"),
             rows=tuple(_session_row(session) for session in run.sessions),
-            note="Each start of the run; resuming adds one and replaces none.",
+            note="One row for each start of the run; resuming adds a row.",
         ),
         *_hosts(run),
         Table(
             title="Fixed keys",
             columns=("key", "value"),
             rows=tuple((key, _key_entry(run, key)) for key in KEYS),
-            note="What two runs must share before their values are compared.",
+            note="Two runs are comparable only where these agree.",
         ),
         Table(
             title="Resolved configuration",
@@ -102,8 +102,8 @@ def commit_text(commit: str | None, dirty: bool | None) -> str:
     """A commit, and a word where the checkout differed from it or may have."""
     if commit is None:
         return DASH
-    state = {True: " with uncommitted changes", False: "", None: ", cleanliness unknown"}[dirty]
-    return commit[:_SHORT_COMMIT] + state
+    changes = {True: " with uncommitted changes", False: "", None: ", perhaps with changes"}
+    return commit[:_SHORT_COMMIT] + changes[dirty]
 
 
 def _reasons(records: Sequence[Record]) -> str:
@@ -163,7 +163,7 @@ def _hosts(run: Run) -> Iterator[Table]:
         numbers = ", ".join(str(session.number) for session in sessions)
         title = f"Machine and versions of session{'s' if len(sessions) > 1 else ''} {numbers}"
         rows = tuple(_host_rows(sessions[0].host))
-        yield Table(title=title, columns=("what", "value"), rows=rows)
+        yield Table(title=title, columns=("property", "value"), rows=rows)
 
 
 def _host_rows(host: dict[str, Any]) -> Iterator[tuple[Entry | str, ...]]:

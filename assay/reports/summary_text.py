@@ -12,7 +12,7 @@ from assay.reports.table import Table
 _WIDTH = 100
 _MOST_ROWS = 60
 _TABLES = ("Speed", "Speed of layers", "Memory")
-_LEFT_OUT = ("kernel", "its parts (forward)", "its parts (both)", "tokens/s", "K and V", "reserved")
+_LEFT_OUT = ("kernel", "parts (forward)", "parts (both)", "tokens/s", "K and V", "reserved")
 
 
 def summary_text(report: Report, run: Run) -> str:
@@ -26,7 +26,7 @@ def summary_text(report: Report, run: Run) -> str:
             lines += [*_table(table.without(*_LEFT_OUT)), ""]
     if report.outcomes.rows:
         lines += [*_outcomes(report.outcomes), ""]
-    lines += ["all of it: report.html, report.md and the *_results.json files beside this one"]
+    lines += ["full results: report.html, report.md and the *_results.json files in this folder"]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
@@ -74,7 +74,7 @@ def _listed(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _outcomes(outcomes: Table) -> Iterator[str]:
-    yield "what did not end well:"
+    yield "failures and other outcomes:"
     rows = outcomes.entries
     for row in rows[:_MOST_ROWS]:
         status, stage, cell, subject, reason = (entry.text for entry in row)

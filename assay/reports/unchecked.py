@@ -51,9 +51,9 @@ def _reason(
     mine = checks.get((record.subject, record.workload.name), [])
     wrong = next((check for check in mine if is_wrong(check)), None)
     if wrong:
-        return f"its check on this workload is {wrong.status}: {wrong.reason}"
+        return f"its check on this workload has status {wrong.status}: {wrong.reason}"
     if record.stage in MEASURING and not any(check.status == "ok" for check in mine):
-        return "no check of it on this workload has passed"
+        return "it has passed no check on this workload"
     return ""
 
 

@@ -77,7 +77,7 @@ def test_exact_results_are_drawn_unless_the_axis_has_no_zero(tmp_path):
     assert chart.series[0].x == ("q1_k1", "q128_k128")
     append(run, "check", "two", checked("eager", value=9.0))
     [chart] = accuracy.draw(read_contents(run).records)
-    assert chart.log_y and "1 errors of exactly zero" in chart.note
+    assert chart.log_y and "1 error of exactly zero" in chart.note
 
 
 def test_colours_are_fixed_by_sorted_subjects_and_distinct():

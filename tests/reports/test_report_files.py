@@ -137,7 +137,7 @@ def test_report_needs_no_framework_and_says_what_it_could_not_write(run):
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "report.html was not written: plotly and jinja2 are not installed" in done.stdout
-    assert "no figure was printed: matplotlib is not installed" in done.stdout
+    assert "figures were not written: matplotlib is not installed" in done.stdout
     assert (run.path / "report.md").is_file()
     assert not (run.path / "report.html").exists()
 

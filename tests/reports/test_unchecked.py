@@ -43,12 +43,12 @@ def test_a_passed_check_lets_the_speed_through(tmp_path):
 @pytest.mark.parametrize(
     ("checks", "stage", "why"),
     [
-        ([failing()], "check", "its check on this workload is failed"),
-        ([failing(), checked("sdpa")], "check", "its check on this workload is failed"),
+        ([failing()], "check", "its check on this workload has status failed"),
+        ([failing(), checked("sdpa")], "check", "its check on this workload has status failed"),
         ([failing(workload=None)], "suite", "it fails error_over_budget_out"),
-        ([], "check", "no check of it on this workload has passed"),
-        ([checked("sdpa", 256)], "check", "no check of it on this workload has passed"),
-        ([checked("eager")], "check", "no check of it on this workload has passed"),
+        ([], "check", "it has passed no check on this workload"),
+        ([checked("sdpa", 256)], "check", "it has passed no check on this workload"),
+        ([checked("eager")], "check", "it has passed no check on this workload"),
     ],
 )
 def test_without_one_no_file_holds_the_speed(tmp_path, checks, stage, why):

@@ -34,9 +34,9 @@ def test_tables_of_the_newest_run_with_a_bench(results, capsys):
     write_run(results, [record(stage="check", value=1.0)], name="20990101T000000Z-ffff")
     law(out=results)
     said = " ".join(capsys.readouterr().out.split())
-    assert "How it grows with the length" in said and "1.9" in said and "quadratic" in said
+    assert "Growth with length" in said and "1.9" in said and "quadratic" in said
     assert "overtakes at 1," in said
-    assert "At which length memory runs out" in said and "27,000" in said
+    assert "Length at which memory runs out" in said and "27,000" in said
     assert "use eager below 1," in said and "on A GPU" in said
 
 

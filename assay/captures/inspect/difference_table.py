@@ -15,7 +15,7 @@ from assay.captures.inspect.difference import (
 )
 from assay.captures.inspect.inspection import MOST_ROWS
 from assay.errors import DOES_NOT_HOLD, HOLDS
-from assay.reports.numerals import DASH, number
+from assay.reports.numerals import DASH, counted, number
 from assay.reports.table import Entry, Table
 
 _COLUMNS = (
@@ -55,17 +55,17 @@ def _summary(calls: Sequence[CallDifference]) -> str:
         return "Nothing to compare: neither has any calls."
     equal = sum(call.equal for call in calls)
     if equal == len(calls):
-        return f"Equal, bit for bit: {_count(equal, 'call')}."
+        return f"Equal, bit for bit: {counted(equal, 'call')}."
     parts = []
     for side in (FIRST, SECOND):
         alone = sum(call.only_in == side for call in calls)
-        parts += [f"{_count(alone, 'call')} only in the {side}"] if alone else []
+        parts += [f"{counted(alone, 'call')} only in the {side}"] if alone else []
     tensors = sum(len(call.tensors) for call in calls)
     if tensors:
         having = sum(bool(call.tensors) for call in calls)
-        parts.append(f"{_count(tensors, 'tensor')} of {_count(having, 'call')} differ")
+        parts.append(f"{counted(tensors, 'tensor')} of {counted(having, 'call')} differ")
     facts = sum(bool(call.facts) for call in calls)
-    parts += [f"phase, mode or scalars of {_count(facts, 'call')} differ"] if facts else []
+    parts += [f"phase, mode or scalars of {counted(facts, 'call')} differ"] if facts else []
     return f"Different: {'; '.join(parts)}; {equal:,} of {len(calls):,} equal."
 
 
@@ -73,7 +73,7 @@ def _beside(calls: Sequence[CallDifference]) -> list[str]:
     """A line for each other implementation, framework or device, with the number of calls."""
     pairs = Counter((name, a, b) for call in calls for name, (a, b) in call.beside.items())
     return [
-        f"{name}: {a or DASH} in the first, {b or DASH} in the second ({_count(count, 'call')})"
+        f"{name}: {a or DASH} in the first, {b or DASH} in the second ({counted(count, 'call')})"
         for (name, a, b), count in pairs.items()
     ]
 
@@ -99,7 +99,3 @@ def _tensor_row(name: str, tensor: TensorDifference) -> tuple[Entry | str, ...]:
         "" if tensor.where is None else f"[{', '.join(map(str, tensor.where))}]",
         *("" if distance is None else number(distance) for distance in distances),
     )
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -29,6 +29,7 @@ from assay.captures.inspect.tables import (
 from assay.captures.manifest import CaptureRecord, Manifest
 from assay.captures.store import Store
 from assay.errors import BadInput
+from assay.reports.numerals import counted
 from assay.reports.table import Table
 
 MOST_ROWS = 60  # calls that are listed one by one
@@ -63,8 +64,8 @@ class Inspection:
         if self.manifest is None:
             return f"{len(self.calls[0].tensors)} tensors"
         layers = len({site.module for site in self.sites})
-        calls = f"{len(self.calls):,} captured call{'s' if len(self.calls) > 1 else ''}"
-        return f"{calls} of {layers:,} attention layer{'s' if layers > 1 else ''}"
+        calls = counted(len(self.calls), "captured call")
+        return f"{calls} of {counted(layers, 'attention layer')}"
 
     def runs_tables(self) -> list[Table]:
         """The table of runs; none for a file."""

@@ -11,7 +11,7 @@ from assay.captures.inspect.overview import Figure, FigurePanel, overview
 from assay.captures.inspect.tables import model_facts
 from assay.records.durable import write_atomically
 from assay.reports.html import chooser, document, folded, tables
-from assay.reports.numerals import size_in_bytes
+from assay.reports.numerals import counted, size_in_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def _facts(inspection: Inspection) -> Iterator[str]:
     if phases := sorted({record.phase for record in records}):
         yield f"phases: {', '.join(phases)}"
     if steps := len({record.key.step for record in records}):
-        yield f"{steps:,} step{'s' if steps > 1 else ''}"
+        yield counted(steps, "step")
     yield size_in_bytes(sum(call.stored_bytes for call in inspection.calls))
     cuts = {f"{name} {kept}" for record in records for name, kept in record.cut.items()}
     if cuts:

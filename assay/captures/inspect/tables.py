@@ -7,7 +7,7 @@ from dataclasses import replace
 from assay.captures.inspect.sites import SiteSummary, site_summaries
 from assay.captures.inspect.summary import CallSummary, TensorSummary
 from assay.captures.manifest import CaptureRun, Manifest
-from assay.reports.numerals import DASH, number, size_in_bytes
+from assay.reports.numerals import DASH, counted, number, size_in_bytes
 from assay.reports.table import Entry, Table
 
 _VERSIONS = ("torch", "jax", "transformers")
@@ -45,7 +45,7 @@ def calls_table(calls: Sequence[CallSummary]) -> Table:
     """A row for each call."""
     rows = ((_layer(call), _step(call), *_row(site_summaries([call])[0])) for call in calls)
     table = Table(
-        title=f"{len(calls):,} captured call{'s' if len(calls) > 1 else ''}",
+        title=counted(len(calls), "captured call"),
         columns=("layer", "step", *_COLUMNS),
         rows=tuple(rows),
         note=_NOTE,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from assay.records.schema import Record
 from assay.records.verdicts import ERROR_OVER_BUDGET
 from assay.reports.chart import Chart, Series
+from assay.reports.numerals import counted
 from assay.reports.panels import parameters, shared_parameters
 
 _MOST_LISTED = 12  # workloads
@@ -33,10 +34,8 @@ def _chart(stage: str, dtype: str, mask: str, records: Sequence[Record]) -> Char
     drawn = [record for record in records if record.value or not logarithmic]
     names = _short_names(records)
     exact = len(records) - len(drawn)
-    notes = [
-        _shared(records),
-        f"not drawn: {exact} errors of exactly zero, which a logarithmic axis has no place for",
-    ]
+    zeros = f"{counted(exact, 'error')} of exactly zero"
+    notes = [_shared(records), f"not drawn on a logarithmic axis: {zeros}"]
     return Chart(
         name=f"accuracy_{stage}_{dtype}_{mask}",
         title=f"Error over budget: {stage}, {dtype}, {mask} attention",

@@ -1,4 +1,4 @@
-"""Time over that of the first subject, by key length: below the line at 1 is faster.
+"""Time relative to the first subject, by key length: below the line at 1 is faster.
 
 Ratios are medians over rounds with a 95 % bootstrap interval, so a bar that touches the line shows
 no difference.
@@ -12,8 +12,8 @@ from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 
 PLACE = 20
 _KINDS = {
-    FORWARD: ("crossover", "Forward time over that of"),
-    BACKWARD: ("crossover_backward", "Backward time over that of"),
+    FORWARD: ("crossover", "Forward time relative to"),
+    BACKWARD: ("crossover_backward", "Backward time relative to"),
 }
 
 

@@ -15,7 +15,7 @@ _KINDS = {
     FORWARD: ("latency", "Forward time"),
     BACKWARD: ("latency_backward", "Backward time"),
     TRAINING: ("latency_training", "Forward and backward time"),
-    "device_ms": ("latency_kernels", "Forward time of the kernels, by the profiler"),
+    "device_ms": ("latency_kernels", "Forward kernel time, from the profiler"),
 }
 
 

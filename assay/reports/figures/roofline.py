@@ -12,7 +12,7 @@ from assay.reports.speed_rows import FORWARD, Row
 
 PLACE = 35
 _MARGIN = 3.0  # how far the ceilings go on beyond the points
-_NOTE = "Left of the bend memory is the limit, right of it compute"
+_NOTE = "Memory-bound left of the bend, compute-bound right of it"
 
 
 def draw(records: list[Record]) -> list[Chart]:

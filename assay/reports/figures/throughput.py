@@ -1,6 +1,6 @@
 """TFLOP/s over key length, forward and backward; hovering a point shows tokens/s and GB/s too.
 
-The line across is what matrix products reached on this machine.
+The line across is the matmul rate measured on this machine.
 """
 
 from assay.records.schema import Record
@@ -32,7 +32,7 @@ def _chart(panel: Panel, metric: str, kind: str, title: str) -> Chart | None:
         metric=metric,
         notes=["FLOPs by formula over the median time", *panel.other_clocks(metric)],
         limit=ceiling,
-        limit_name=f"matrix products here: {number(ceiling)}" if ceiling else "",
+        limit_name=f"matmul rate measured here: {number(ceiling)}" if ceiling else "",
     )
 
 
@@ -50,7 +50,7 @@ def _point(row: Row, metric: str) -> Point | None:
     more = [
         f"{number(rate.tokens_per_s)} tokens/s" if rate.tokens_per_s else "",
         f"{number(rate.gbps)} GB/s" if rate.gbps else "",
-        f"{100 * rate.compute_share:.0f} % of matrix products" if rate.compute_share else "",
+        f"{100 * rate.compute_share:.0f} % of the matmul rate" if rate.compute_share else "",
         rate.bound or "",
     ]
     return Point(y=rate.tflops, hint=", ".join(filter(None, more)))

@@ -84,8 +84,8 @@ function sort(header) {
   header.setAttribute("aria-sort", down ? "descending" : "ascending");
   const body = table.tBodies[0];
   const rows = Array.from(body.rows);
-  rows.sort((one, two) => {
-    const [a, b] = [one.cells[index], two.cells[index]];
+  rows.sort((upper, lower) => {
+    const [a, b] = [upper.cells[index], lower.cells[index]];
     const order = compared(a, b);
     // What is unknown stays last in either direction.
     if (order === null) return (a.dataset.absent ? 1 : 0) - (b.dataset.absent ? 1 : 0);

@@ -26,13 +26,13 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     columns = {}
     for peak, name in PEAKS.items():
         columns[f"peak {name}"] = lambda row, peak=peak: row.size(peak)
-        columns[f"its parts ({name})"] = lambda row, peak=peak: _parts(row, peak)
+        columns[f"parts ({name})"] = lambda row, peak=peak: _parts(row, peak)
         columns[f"unexplained ({name})"] = lambda row, peak=peak: _unexplained(row, peak)
     columns["saved"] = lambda row: row.size("saved_bytes")
     columns["reserved"] = lambda row: row.size("reserved_peak_bytes")
     columns["fragmentation"] = lambda row: row.count("fragmentation")
     columns["K and V"] = lambda row: row.size("kv_cache_bytes")
-    spare = ("its parts (forward)", "its parts (both)", "reserved", "unexplained (both)", "K and V")
+    spare = ("parts (forward)", "parts (both)", "reserved", "unexplained (both)", "K and V")
     return [row_table("Memory", rows, columns, note=_NOTE, spare=spare)]
 
 

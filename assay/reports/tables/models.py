@@ -11,7 +11,7 @@ from assay.records.schema import (
     Record,
 )
 from assay.records.verdicts import is_wrong
-from assay.reports.numerals import DASH
+from assay.reports.numerals import DASH, counted
 from assay.reports.table import Entry, Table
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 STAGES = ("models",)
 _SIZES = (MODEL_PARAMETERS, MODEL_CACHE_BYTES, MODEL_SECONDS)
 _NOTE = (
-    "Parameters, and bytes of cache for each token in bfloat16, are those of GPT-2 124M size; the "
-    "gates are passed, of those that apply, by a small model on the CPU."
+    "Parameters and cache bytes per token (bfloat16) are those of the GPT-2 124M size. Gates run "
+    "on a small model on the CPU and are counted as passed out of those that apply."
 )
 
 
@@ -78,7 +78,7 @@ def selection_table(models: Iterable[tuple[str, Sequence[str], Sequence[str]]]) 
     """Name, steps and parts of models that an examination would take."""
     rows = tuple((name, " ".join(steps), " ".join(tags)) for name, steps, tags in models)
     return Table(
-        title=f"{len(rows)} model{'' if len(rows) == 1 else 's'} would be examined",
+        title=f"{counted(len(rows), 'model')} would be examined",
         columns=("model", "steps", "parts"),
         rows=rows,
     )

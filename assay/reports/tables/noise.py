@@ -11,10 +11,11 @@ STAGES = ("noise",)
 _NOTE = (
     "A difference is real when the 99 % bootstrap interval of the median per-round ratio lies "
     f"beyond {MARGIN:.0%} on either side of 1. False alarms are comparisons of an implementation "
-    "with itself that were called real; found are those with a planted slowdown. Bounds are "
-    "one-sided, 95 %. The smallest effect is what 95 % of these comparisons would have found."
+    "with itself that were called real; found counts the planted slowdowns that were called "
+    "slower. Bounds are one-sided, 95 %. The smallest effect is the slowdown that 95 % of these "
+    "comparisons would have found."
 )
-_ONE_PROCESS = Entry(text=DASH, hint="one process; see NOISE_PROCESSES")
+_ONE_PROCESS = Entry(text=DASH, hint="only one process was measured; see NOISE_PROCESSES")
 _COLUMNS = {
     "workload": lambda noise: noise.workload,
     "subject": lambda noise: noise.subject,

@@ -59,7 +59,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
 
 def _ratio(row: Row, metric: str, first: str | None) -> Entry:
     if row.subject == first:
-        return Entry(text="first" if row.value(metric) is not None else DASH)
+        return Entry(text="baseline" if row.value(metric) is not None else DASH)
     ratio = row.ratios.get(metric)
     if ratio is None:
         return row.absent(metric)
