@@ -43,7 +43,7 @@ class InputsChanged(Exception):
 
 
 def outcome_of(
-    error: Exception, *, subject: str, metric: str, workload: WorkloadSpec
+    error: Exception, *, subject: str, metric: str, workload: WorkloadSpec | None = None
 ) -> Measurement:
     """A failure as a result like any other; the traceback goes to the log."""
     if device_lost(error):
@@ -65,7 +65,7 @@ def outcome_of(
         unit="",
         status=status,
         reason=reason,
-        workload=identity(workload),
+        workload=identity(workload) if workload else None,
     )
 
 

@@ -8,16 +8,18 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from assay import plugins
+from assay.frameworks.torch.counting import CountedOperator, counted
 from assay.host import CHECKOUT
 from assay.models.gpt2 import variants
 from assay.records.schema import Measurement
 from assay.studies import kconfig
+from assay.subjects import model as model_subject
+from assay.subjects.outcome import WrongAnswer
 
 BENCHMARKS = CHECKOUT / "benchmarks"
 sys.path.append(str(BENCHMARKS / "stages"))
 
-from _model_cost import passes, right, subjects
-from _model_cost.work import Machine, Operation, counted
+from _model_cost.machine import Machine
 
 MACHINE = {"flops_per_s": 1e11, "bytes_per_s": 1e10, "launch_s": 1e-6}
 DEVICES = [
@@ -57,7 +59,9 @@ def only(work):
 def test_products_count_their_multiplications_and_each_tensor_once():
     x, w = torch.randn(64, 32), torch.randn(16, 32)
     found = only(counted(lambda: torch.nn.functional.linear(x, w)))
-    assert found == Operation(name="mm", flops=2 * 64 * 32 * 16, bytes=4 * (2048 + 512 + 1024))
+    assert found == CountedOperator(
+        name="mm", flops=2 * 64 * 32 * 16, bytes=4 * (2048 + 512 + 1024)
+    )
 
 
 @pytest.mark.parametrize("causal, share", [(False, 1.0), (True, 36 / 64)])
@@ -91,9 +95,10 @@ def test_a_lookup_reads_what_it_gives_and_a_repeated_input_is_there_once():
 
 
 @pytest.mark.parametrize("name", ["GPT2", "GPT2_RAMIX", "GPT2_MLA_KV2M"])
-def test_products_of_a_whole_pass_agree_with_torchs_own_counter(name):
-    shape = subjects.Shape(size="tiny", device="cpu")
-    call = passes.training(subjects.made(name, shape), subjects.tokens(shape, 2, 9))
+def test_products_of_a_whole_pass_agree_with_torchs_own_counter(stage, study, name):
+    cell = cell_of(stage, study, "training")
+    model, tokens = stage.made(name, cell), stage.random_tokens(cell, 2, 9)
+    call = model_subject.bind(name, model, tokens, "training", "cpu")
     with FlopCounterMode(display=False) as theirs:
         call()
     # It does not know the attention of a CPU.
@@ -102,21 +107,21 @@ def test_products_of_a_whole_pass_agree_with_torchs_own_counter(name):
 
 
 @pytest.mark.parametrize("name", ["GPT2", "GPT2_MLA", "GPT2_MLA_KV"])
-def test_a_decoded_token_reads_all_weights_of_its_layers_and_the_cache(name):
-    shape = subjects.Shape(size="tiny", device="cpu")
-    model = subjects.made(name, shape)
-    idx = subjects.tokens(shape, 3, 16)
-    cache = passes.filled(model, idx[:, :-1])
-    moved = sum(one.bytes for one in counted(passes.decode(model, cache, idx[:, -1:])))
+def test_a_decoded_token_reads_all_weights_of_its_layers_and_the_cache(stage, study, name):
+    cell = cell_of(stage, study, "decode")
+    model, tokens = stage.made(name, cell), stage.random_tokens(cell, 3, 16)
+    subject = model_subject.bind_decode(name, model, model, tokens, "cpu")
+    moved = sum(operator.bytes for operator in counted(subject))
     weights = 4 * sum(p.numel() for n, p in model.named_parameters() if n != "wpe.weight")
-    assert weights + cache.nbytes < moved < 4 * (weights + cache.nbytes)
+    needed = weights + subject.cache.nbytes
+    assert needed < moved < 4 * needed
 
 
 def test_a_time_is_predicted_by_the_slower_need_of_each_operator():
     machine = Machine(flops_per_s=100.0, bytes_per_s=10.0, launch_s=0.5)
     work = [
-        Operation(name="bound by arithmetic", flops=300, bytes=10),
-        Operation(name="bound by memory", flops=10, bytes=20),
+        CountedOperator(name="bound by arithmetic", flops=300, bytes=10),
+        CountedOperator(name="bound by memory", flops=10, bytes=20),
     ]
     assert machine.seconds(work) == 3.0 + 2.0
     assert machine.seconds(work, launches=True) == 6.0
@@ -124,7 +129,7 @@ def test_a_time_is_predicted_by_the_slower_need_of_each_operator():
 
 def test_every_named_variant_and_every_part_is_measured(stage):
     names = stage.names()
-    assert names[0] == subjects.BASELINE and set(variants.NAMED) <= set(names)
+    assert names[0] == "GPT2" and set(variants.NAMED) <= set(names)
     measured = {tag for name in names for tag in variants.parse(name).tags}
     assert measured == set(variants.parts())
 
@@ -174,39 +179,44 @@ def test_what_cannot_be_built_is_an_outcome_and_the_others_go_on(stage, study):
 
 
 def test_a_cache_that_holds_other_tokens_gets_no_time(stage, study, monkeypatch):
-    filled = passes.filled
-    monkeypatch.setattr(passes, "filled", lambda model, idx: filled(model, idx.flip(1)))
+    filled = model_subject.filled_cache
+    flipped = lambda model, tokens: filled(model, tokens.flip(1))  # noqa: E731
+    monkeypatch.setattr(model_subject, "filled_cache", flipped)
     found = found_by(stage, cell_of(stage, study, "decode", subjects=("GPT2",)))
     assert [m.status for m in found] == ["failed"]
     assert "in float32 the cached scores" in found[0].reason
 
 
-def test_a_low_precision_of_other_weights_is_wrong():
-    shape = subjects.Shape(size="tiny", device="cpu")
-    model, idx = subjects.made("GPT2", shape).eval(), subjects.tokens(shape, 2, 16)
-    low = subjects.made("GPT2", shape).bfloat16().eval()
-    assert 0 < right.check_decode(model, low, idx) <= 1
+def test_a_low_precision_of_other_weights_is_wrong(stage, study):
+    cell = cell_of(stage, study, "decode")
+    exact, tokens = stage.made("GPT2", cell).eval(), stage.random_tokens(cell, 2, 16)
+    low = stage.made("GPT2", cell).bfloat16().eval()
+    assert 0 < stage.check(model_subject.bind_decode("GPT2", low, exact, tokens, "cpu")) <= 1
     with torch.no_grad():
         low.h[0].mlp.c_fc.weight.mul_(1.1)
-    with pytest.raises(right.Wrong, match="in bfloat16"):
-        right.check_decode(model, low, idx)
+    with pytest.raises(WrongAnswer, match="out is off"):
+        stage.check(model_subject.bind_decode("GPT2", low, exact, tokens, "cpu"))
 
 
-def test_a_loss_beyond_rounding_is_wrong():
-    shape = subjects.Shape(size="tiny", device="cpu")
-    model, idx = subjects.made("GPT2", shape), subjects.tokens(shape, 2, 16)
-    loss = passes.forward(model, idx)
-    assert 0 < right.check_loss(model, idx, loss) <= 1
-    with pytest.raises(right.Wrong, match="off float32's"):
-        right.check_loss(model, idx, lambda: loss() + 0.01)
-    with pytest.raises(right.Wrong, match="nan"):
-        right.check_loss(model, idx, lambda: loss() * float("nan"))
+@pytest.mark.parametrize(
+    "change, problem",
+    [(lambda loss: loss + 0.01, "out is off"), (lambda loss: loss * float("nan"), "not finite")],
+)
+def test_a_loss_beyond_rounding_is_wrong(stage, study, monkeypatch, change, problem):
+    cell = cell_of(stage, study, "training")
+    model, tokens = stage.made("GPT2", cell), stage.random_tokens(cell, 2, 16)
+    subject = model_subject.bind("GPT2", model, tokens, "forward", "cpu")
+    assert 0 < stage.check(subject) <= 1
+    loss = model_subject.ModelSubject._loss
+    changed = lambda self, *inputs: change(loss(self, *inputs))  # noqa: E731
+    monkeypatch.setattr(model_subject.ModelSubject, "_loss", changed)
+    with pytest.raises(WrongAnswer, match=problem):
+        stage.check(subject)
 
 
-def test_a_weight_without_a_finite_gradient_is_wrong():
-    model = torch.nn.Linear(2, 2)
-    model(torch.ones(1, 2)).sum().backward()
-    right.check_gradients(model)
-    model.weight.grad[0, 0] = float("inf")
-    with pytest.raises(right.Wrong, match="weight has no finite gradient"):
-        right.check_gradients(model)
+def test_a_weight_without_a_gradient_is_wrong(stage, study):
+    cell = cell_of(stage, study, "training")
+    model, tokens = stage.made("GPT2", cell), stage.random_tokens(cell, 2, 16)
+    model.register_parameter("unused", torch.nn.Parameter(torch.zeros(3)))
+    with pytest.raises(WrongAnswer, match="unused has no finite gradient"):
+        stage.check(model_subject.bind("GPT2", model, tokens, "forward", "cpu"))

@@ -111,7 +111,7 @@ def annotated(name: str, device: str) -> Iterator[None]:
 def captured(
     call: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], state: dict[str, Any]
 ) -> Callable[[], torch.Tensor]:
-    """A forward pass on these values as the replay of a CUDA graph."""
+    """Return a call on these values as the replay of a CUDA graph."""
     if not state:
         state["inputs"] = [tensor.clone() for tensor in inputs]
         with torch.no_grad():
@@ -121,7 +121,7 @@ def captured(
                     call(*state["inputs"])
             torch.cuda.synchronize()
             state["graph"] = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(state["graph"]):
+            with torch.cuda.graph(state["graph"], pool=_graph_pool()):
                 state["out"] = call(*state["inputs"])
     for static, tensor in zip(state["inputs"], inputs, strict=True):
         static.copy_(tensor)
@@ -131,6 +131,13 @@ def captured(
         return state["out"]
 
     return replay
+
+
+@cache
+def _graph_pool() -> Any:
+    """Memory that all graphs of a process share: they are replayed one after the other, and twenty
+    of whole models would not fit side by side."""
+    return torch.cuda.graph_pool_handle()
 
 
 def delay(device: str, wait_ms: float) -> Callable[[], None]:

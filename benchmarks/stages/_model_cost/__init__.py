@@ -1,1 +1,1 @@
-"""The parts of the stage model_cost: what a pass must do, whether it is right, its time."""
+"""Parts of the stage model_cost: the machine's ceilings, and predictions from counted work."""

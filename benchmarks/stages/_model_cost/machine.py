@@ -1,62 +1,67 @@
-"""What this machine reaches at best, for a time to be predicted from: measured, or given."""
+"""Ceilings of this machine, measured or given, from which a time is predicted."""
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
 
-from _model_cost import passes
-from _model_cost.work import Machine
 from assay import peaks
+from assay.frameworks.torch import timing
+from assay.frameworks.torch.counting import CountedOperator
 from assay.records.schema import Measurement
 
-_KERNELS = 200
+_ADDITIONS = 200
+_REPEATS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """The best rates of a device; `launch_s` is the time of a kernel that does nothing."""
+
+    flops_per_s: float
+    bytes_per_s: float
+    launch_s: float
+
+    def seconds(self, work: Iterable[CountedOperator], *, launches: bool = False) -> float:
+        """Least time of the operators one after the other, each bound by its arithmetic or its
+        bytes; with `launches`, each is launched too."""
+        return sum(
+            max(operator.flops / self.flops_per_s, operator.bytes / self.bytes_per_s)
+            + (self.launch_s if launches else 0.0)
+            for operator in work
+        )
 
 
 def measured(device: str) -> tuple[Machine, list[Measurement]]:
-    """Copying and multiplying by assay's own peaks, and what a kernel costs that does nothing."""
-    found = peaks.measure(device)
-    value = {one.metric: one.value for one in found}
+    """Measure copies and products (assay/peaks.py) and the launch of an empty kernel."""
+    measurements = peaks.measure(device)
+    values = {measurement.metric: measurement.value for measurement in measurements}
     launch_us = _launch_us(device)
-    found.append(
+    measurements.append(
         Measurement(
             metric="launch_us",
             subject=device,
             value=launch_us,
             unit="us",
-            source=f"{_KERNELS} dependent additions of one number"
+            source=f"{_ADDITIONS} dependent additions of one number"
             + ("" if device == "cpu" else ", replayed as a CUDA graph"),
             level="kernel",
         )
     )
     machine = Machine(
-        flops_per_s=value["matmul_rate"] * 1e12,
-        bytes_per_s=value["copy_bandwidth"] * 1e9,
+        flops_per_s=values["matmul_rate"] * 1e12,
+        bytes_per_s=values["copy_bandwidth"] * 1e9,
         launch_s=launch_us / 1e6,
     )
-    return machine, found
-
-
-def given(told: Mapping[str, float]) -> Machine:
-    return Machine(**told)
+    return machine, measurements
 
 
 def _launch_us(device: str) -> float:
-    one = torch.zeros(1, device=device)
+    def add(number: torch.Tensor) -> torch.Tensor:
+        for _ in range(_ADDITIONS):
+            number.add_(1)
+        return number
 
-    def many() -> torch.Tensor:
-        for _ in range(_KERNELS):
-            one.add_(1)
-        return one
-
-    call = many if device == "cpu" else passes.captured(many)
-    return min(_times_s(call, device)) * 1e6 / _KERNELS
-
-
-def _times_s(call: object, device: str) -> Iterator[float]:
-    for _ in range(20):
-        begun = time.perf_counter()
-        call()
-        if device != "cpu":
-            torch.cuda.synchronize(device)
-        yield time.perf_counter() - begun
+    number, clock = torch.zeros(1, device=device), timing.clock(device)
+    call = (lambda: add(number)) if device == "cpu" else timing.captured(add, [number], {})
+    return min(clock.time(call)[0] for _ in range(_REPEATS)) * 1e3 / _ADDITIONS

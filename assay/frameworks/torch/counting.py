@@ -1,12 +1,12 @@
-"""What a pass must do, counted where torch hands out its operators: floating-point operations, and
-bytes read and written.
+"""Work of a torch call, counted in torch's dispatcher: floating-point operations, and bytes read
+and written.
 
 Each operator reads its inputs and writes its outputs once; views cost nothing, and a lookup reads
 what it gives. Products and attention count as in torch.utils.flop_counter, except that a causal
 attention does only the part that it may see. What an operator does inside stays inside.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -18,43 +18,25 @@ from torch.utils.flop_counter import flop_registry
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operation:
-    """One operator of a pass."""
+class CountedOperator:
+    """One operator that ran."""
 
     name: str
     flops: int
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Machine:
-    """What the device reaches at best; `launch_s` is what a kernel costs that does nothing."""
-
-    flops_per_s: float
-    bytes_per_s: float
-    launch_s: float
-
-    def seconds(self, work: Iterable[Operation], *, launches: bool = False) -> float:
-        """The least that `work` takes, one operator after the other, each held up by the slower of
-        its two needs; with `launches`, each also begins and ends."""
-        return sum(
-            max(one.flops / self.flops_per_s, one.bytes / self.bytes_per_s)
-            + (self.launch_s if launches else 0.0)
-            for one in work
-        )
-
-
-def counted(call: Callable[[], Any]) -> list[Operation]:
-    """The operators of one call, those of its backward passes too, without what costs nothing."""
-    with _Count() as count:
+def counted(call: Callable[[], Any]) -> list[CountedOperator]:
+    """Return the operators of one call, also of its backward pass, without those that are free."""
+    with _Counter() as counter:
         call()
-    return count.operations
+    return counter.operators
 
 
-class _Count(TorchDispatchMode):
+class _Counter(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
-        self.operations: list[Operation] = []
+        self.operators: list[CountedOperator] = []
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None
@@ -65,8 +47,8 @@ class _Count(TorchDispatchMode):
         if not _is_free(function, name, (args, kwargs), result):
             given = dict(zip((a.name for a in function._schema.arguments), args, strict=False))
             given |= kwargs
-            self.operations.append(
-                Operation(
+            self.operators.append(
+                CountedOperator(
                     name=name,
                     flops=_flops(function, args, kwargs, given, result),
                     bytes=_read(name, given, result) + _bytes(result),
@@ -76,26 +58,26 @@ class _Count(TorchDispatchMode):
 
 
 def _is_free(function: Any, name: str, given: Any, result: Any) -> bool:
-    """Whether nothing is moved: a view, memory that is only reserved, a question about a tensor."""
+    """True where no byte moves: a view, memory that is only reserved, a property of a tensor."""
     outputs = _tensors(result)
     if not outputs or name.removeprefix("new_").startswith("empty"):
         return True
     if function._schema.is_mutable:
         return False
-    there = {tensor.untyped_storage()._cdata for tensor in _tensors(given)}
-    return all(tensor.untyped_storage()._cdata in there for tensor in outputs)
+    inputs = {tensor.untyped_storage()._cdata for tensor in _tensors(given)}
+    return all(tensor.untyped_storage()._cdata in inputs for tensor in outputs)
 
 
-# Of these, an argument is not read, or only as much of it as is given back.
+# Operators that do not read one of their arguments, or only as much of it as they return.
 _WRITTEN = ("copy_", "fill_", "zero_", "normal_", "uniform_", "index_put_", "scatter_")
 _LOOKUPS = {"embedding": "weight", "index_select": "self", "index": "self", "gather": "self"}
-_HARDLY_READ = {"nll_loss_forward": "self", "nll_loss_backward": "self"}
+_BARELY_READ = {"nll_loss_forward": "self", "nll_loss_backward": "self"}
 
 
 def _read(name: str, given: dict[str, Any], result: Any) -> int:
-    left_out = {"out", _HARDLY_READ.get(name), "self" if name in _WRITTEN else None}
+    skipped = {"out", _BARELY_READ.get(name), "self" if name in _WRITTEN else None}
     lookup = _LOOKUPS.get(name)
-    read = _bytes([value for key, value in given.items() if key not in left_out | {lookup}])
+    read = _bytes([value for key, value in given.items() if key not in skipped | {lookup}])
     return read + (_bytes(result) if lookup else 0)
 
 
@@ -109,7 +91,7 @@ def _flops(function: Any, args: tuple, kwargs: dict, given: dict[str, Any], resu
 
 
 def _attention_flops(given: dict[str, Any], *, backward: bool) -> int:
-    """Two products forward, five backward, one of which makes the scores again."""
+    """FLOPs of two products forward, of five backward: one of these recomputes the scores."""
     (batch, heads, new, width), keys = given["query"].shape, given["key"].shape[-2]
     value_width = given["value"].shape[-1]
     per_score = 3 * width + 2 * value_width if backward else width + value_width
@@ -124,7 +106,7 @@ def _tensors(tree: Any) -> list[torch.Tensor]:
 
 
 def _bytes(tree: Any) -> int:
-    """Bytes in memory; what is repeated without being there more than once counts once."""
+    """Bytes in memory; an expanded dimension (stride 0) counts once."""
     return sum(
         prod(n for n, stride in zip(t.shape, t.stride(), strict=True) if stride) * t.element_size()
         for t in {id(t): t for t in _tensors(tree)}.values()
