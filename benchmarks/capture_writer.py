@@ -18,7 +18,7 @@ from statistics import median
 
 import numpy as np
 
-from assay.captures import tensor_files
+from assay.captures import formats
 from assay.captures.manifest import TensorEntry
 from assay.captures.recording import Recording
 from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
@@ -100,7 +100,7 @@ def _tensors(megabytes: int) -> dict[str, Tensor]:
 
 
 def _raw_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
-    content = b"".join(tensor_files.encoded(tensors, form="safetensors"))
+    content = b"".join(formats.encode(tensors, form="safetensors"))
     begun = time.perf_counter()
     for number in range(count):
         descriptor = os.open(folder / f"{number}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.captures import npz_form, tensor_files
+from assay.captures import formats, tensor_files
 from assay.captures.exchange import ImportedCall
 from assay.captures.manifest import CaptureRecord, CaptureRun, Key, Phase, Scalar, TensorEntry
 from assay.captures.recording.record_files import now
@@ -62,7 +62,7 @@ def read_foreign(
     path: Path, *, run: str, step: int, settings: ForeignSettings
 ) -> tuple[ImportedCall, list[str]]:
     """The call of a file, and the names of arrays in it that mean nothing here."""
-    arrays = npz_form.arrays_of(tensor_files.content_of(path), path)
+    arrays = formats.npz_arrays(path, tensor_files.read_bytes(path))
     missing = [name for name in "qkv" if name not in arrays]
     if missing:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Numbers that describe a tensor, of its finite values, summed in float64 block by block."""
+"""Statistics of a tensor's finite values, summed in float64 block by block."""
 
 from collections.abc import Iterator
 
@@ -12,8 +12,10 @@ _BLOCK = 1 << 18  # values at a time, so that a long tensor needs little memory 
 
 
 def statistics(tensor: Tensor, *, heads_axis: int | None = None) -> Statistics:
-    """Of one tensor. A channel is a place on the last axis, or head * dim + place where an axis
-    holds heads."""
+    """Return the statistics of one tensor.
+
+    A channel is a place on the last axis, or head * dim + place where an axis holds heads.
+    """
     count = nonfinite = zeros = 0
     mean, squares = 0.0, 0.0
     low, high = np.inf, -np.inf
@@ -25,9 +27,9 @@ def statistics(tensor: Tensor, *, heads_axis: int | None = None) -> Statistics:
         zeros += int(finite.size - np.count_nonzero(finite))
         low, high = min(low, float(finite.min())), max(high, float(finite.max()))
         # Means and sums of squares of two sets joined: Chan, Golub and LeVeque 1979, eq. 1.5.
-        ours = float(finite.mean())
-        distance, total = ours - mean, count + finite.size
-        squares += float(np.square(finite - ours).sum())
+        block_mean = float(finite.mean())
+        distance, total = block_mean - mean, count + finite.size
+        squares += float(np.square(finite - block_mean).sum())
         squares += distance * distance * count * finite.size / total
         mean += distance * finite.size / total
         count = total
@@ -46,15 +48,15 @@ def statistics(tensor: Tensor, *, heads_axis: int | None = None) -> Statistics:
 
 
 def _blocks(tensor: Tensor) -> Iterator[np.ndarray]:
-    """All values in float64, a stretch at a time."""
+    """Yield all values in float64, a block at a time."""
     flat = tensor.bits.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
-        part = Tensor(tensor.dtype, flat[start : start + _BLOCK])
-        yield part.numbers().astype(np.float64)
+        block = Tensor(tensor.dtype, flat[start : start + _BLOCK])
+        yield block.numbers().astype(np.float64)
 
 
 def _outliers(tensor: Tensor, heads_axis: int | None) -> list[tuple[int, float]]:
-    """The channels with the largest sizes, largest first."""
+    """Return the channels with the largest absolute values, largest first, with those values."""
     if tensor.dtype not in FLOATS or len(tensor.shape) < 2 or not tensor.nbytes:
         return []
     bits = tensor.bits

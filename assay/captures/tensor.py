@@ -1,4 +1,4 @@
-"""An array with the name of its dtype: what a capture holds, whether NumPy knows the dtype or not.
+"""Arrays with the names of their dtypes, whether NumPy has such a dtype or not.
 
 bfloat16 and float8 are kept as their bits. What is read back has the very bits that were captured.
 """
@@ -37,7 +37,7 @@ FLOATS = ("float64", "float32", "float16", "bfloat16", *_FLOAT8)
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """`bits` is the array itself, or the bits of a dtype that NumPy lacks."""
+    """An array; `bits` holds its values, or the bits of a dtype that NumPy lacks."""
 
     dtype: str
     bits: np.ndarray
@@ -59,7 +59,7 @@ class Tensor:
         return self.bits.nbytes
 
     def numbers(self) -> np.ndarray:
-        """The values: float32 where the dtype is a narrower float, else as they are."""
+        """Return the values: float32 where the dtype is a narrower float, else as they are."""
         if self.dtype == "bfloat16":
             return (self.bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
         if self.dtype in _FLOAT8:
@@ -67,27 +67,27 @@ class Tensor:
         return self.bits.astype(np.float32) if self.dtype == "float16" else self.bits
 
     def digest(self) -> str:
-        """Names dtype, shape and bits."""
-        found = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
-        found.update(np.ascontiguousarray(self.bits))
-        return found.hexdigest()
+        """Return 32 hex digits that name dtype, shape and bits."""
+        content = hashlib.blake2b(f"{self.dtype}{self.shape}".encode(), digest_size=16)
+        content.update(np.ascontiguousarray(self.bits))
+        return content.hexdigest()
 
 
 def tensor_of(array: Any, dtype: str | None = None) -> Tensor:
-    """A tensor of a NumPy array; of bits where `dtype` names one that NumPy lacks.
+    """Return the tensor of a NumPy array; of bits where `dtype` names one that NumPy lacks.
 
     Arrays that JAX gives as bfloat16 or float8 carry that name themselves.
     """
-    found = np.asarray(array)
-    name = dtype or found.dtype.name
-    if name in STORED_AS and found.dtype.name == name and STORED_AS[name] != name:
-        found = found.view(STORED_AS[name])
-    return Tensor(name, found)
+    values = np.asarray(array)
+    name = dtype or values.dtype.name
+    if name in STORED_AS and values.dtype.name == name and STORED_AS[name] != name:
+        values = values.view(STORED_AS[name])
+    return Tensor(name, values)
 
 
 @cache
 def _float8_values(dtype: str) -> np.ndarray:
-    """The value of each of the 256 patterns (Micikevicius et al., arXiv 2209.05433, table 1)."""
+    """Values of the 256 bit patterns (Micikevicius et al., arXiv 2209.05433, table 1)."""
     exponent_bits, fraction_bits, bias = _FLOAT8[dtype]
     patterns = np.arange(256)
     sign = np.where(patterns & 0x80, -1.0, 1.0)

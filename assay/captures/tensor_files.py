@@ -1,7 +1,7 @@
-"""Files of named tensors, whole or not there: safetensors, and compressed npz for exchange.
+"""Files of named tensors, whole or absent.
 
-A file is written beside its place, made durable and then given its name. Reading refuses what is
-cut short, changed or of another kind; nothing in a file is ever executed.
+A file is written beside its place, made durable and then given its name. Reading refuses what was
+cut short, changed or is of another format; nothing in a file is ever executed.
 """
 
 import os
@@ -10,34 +10,28 @@ from pathlib import Path
 
 import numpy as np
 
-from assay.captures import npz_form, safetensors_form
+from assay.captures import formats
 from assay.captures.checksum import checksum_of
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
 from assay.records.durable import explained
 
-FORMS = ("safetensors", "npz")
 _MOST_PARTS = 1024  # that the system takes in one call
 
 
 def write(
     path: Path, tensors: Mapping[str, Tensor], *, note: str = "", sync: bool = True
 ) -> tuple[str, int]:
-    """Write `tensors` to `path`, in the form that its ending names; its checksum and size.
+    """Write `tensors` to `path` in the format that its suffix names; return checksum and size.
 
     `note` is text that travels in the file, so that a file alone says what it holds.
     """
-    parts = encoded(tensors, form=path.suffix[1:], note=note)
+    parts = formats.encode(tensors, form=path.suffix[1:], note=note)
     return write_parts(path, parts, sync=sync), sum(map(len, parts))
 
 
-def encoded(tensors: Mapping[str, Tensor], *, form: str, note: str = "") -> list[memoryview]:
-    """The bytes of a file, in pieces."""
-    return (npz_form if form == "npz" else safetensors_form).parts(tensors, note)
-
-
 def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -> str:
-    """Write a file in one piece or not at all; its checksum."""
+    """Write a file in one piece or not at all; return its checksum."""
     checksum = checksum_of(parts)
     temporary = f"{path.parent}/.{path.name}.{os.urandom(4).hex()}"
     with explained(path):
@@ -57,44 +51,38 @@ def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -
 
 
 def read(path: Path, *, checksum: str | None = None, size: int | None = None) -> dict[str, Tensor]:
-    """The tensors of a file; BadInput where it is not what `write` wrote."""
+    """Return the tensors of a file; BadInput where it is not what `write` wrote."""
     return read_with_note(path, checksum=checksum, size=size)[0]
 
 
 def read_with_note(
     path: Path, *, checksum: str | None = None, size: int | None = None
 ) -> tuple[dict[str, Tensor], str]:
-    """The tensors of a file and the text that travels with them."""
-    content = content_of(path, size=size)
-    found = checksum_of([memoryview(content)])
-    if checksum is not None and found != checksum:
+    """Return the tensors of a file and the text that travels with them."""
+    content = read_bytes(path, size=size)
+    if checksum is not None and (actual := checksum_of([memoryview(content)])) != checksum:
         raise BadInput(
-            f"{path} has checksum {found}, the manifest says {checksum}: its content was changed; "
+            f"{path} has checksum {actual}, the manifest says {checksum}: its content was changed; "
             "restore it, or capture again"
         )
-    form = npz_form if path.suffix == ".npz" else safetensors_form
-    return form.tensors_of(content, path)
+    return formats.decode(path, content)
 
 
-def content_of(path: Path, *, size: int | None = None) -> np.ndarray:
-    """The bytes of a file, which has `size` of them where that is given."""
+def read_bytes(path: Path, *, size: int | None = None) -> np.ndarray:
+    """Return the bytes of a file, [n] of uint8; BadInput where they are not `size` many."""
     try:
         if path.exists() and not path.is_file():
             raise BadInput(f"{path} is not a file")
-        with open(path, "rb", buffering=0) as file:
-            found = os.fstat(file.fileno()).st_size
-            if size is not None and found != size:
+        with open(path, "rb") as file:
+            actual = os.fstat(file.fileno()).st_size
+            if size is not None and actual != size:
                 raise BadInput(
-                    f"{path} has {found} bytes, the manifest says {size}: it was cut short or "
+                    f"{path} has {actual} bytes, the manifest says {size}: it was cut short or "
                     "changed; restore it, or capture again"
                 )
-            content = np.empty(found, np.uint8)
-            view = memoryview(content)
-            while view and (count := file.readinto(view)):
-                view = view[count:]
+            return np.fromfile(file, np.uint8)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
-    return content[: len(content) - len(view)]
 
 
 def _write_all(descriptor: int, parts: list[memoryview]) -> None:

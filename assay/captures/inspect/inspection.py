@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from assay.captures import tensor_files
+from assay.captures.formats import FORMATS
 from assay.captures.inspect.observations import observations
 from assay.captures.inspect.sites import SiteSummary, site_summaries
 from assay.captures.inspect.summary import (
@@ -33,7 +34,7 @@ from assay.reports.numerals import counted
 from assay.reports.table import Table
 
 MOST_ROWS = 60  # calls that are listed one by one
-SUFFIXES = tuple(f".{form}" for form in tensor_files.FORMS)
+SUFFIXES = tuple(f".{form}" for form in FORMATS)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

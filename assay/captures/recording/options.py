@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from typing import Any
 
+from assay.captures.formats import FORMATS
 from assay.captures.manifest import MODES, Mode, Scalar
-from assay.captures.tensor_files import FORMS
 from assay.errors import BadInput
 
 GIB = 1 << 30
@@ -76,7 +76,7 @@ class CaptureOptions:
         for name in ("every", "first", "max_bytes", "max_records", "queue_bytes", "queue_records"):
             _check_count(name, getattr(self, name))
         _check_one_of("mode", self.mode, MODES)
-        _check_one_of("form", self.form, FORMS)
+        _check_one_of("form", self.form, FORMATS)
         if not (isinstance(self.wait_s, int | float) and 0 <= self.wait_s < math.inf):
             raise BadInput(f"wait_s {self.wait_s!r} is not a number of seconds from 0 on")
         if self.predicate is not None and not callable(self.predicate):

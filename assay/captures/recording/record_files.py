@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from assay.captures import deltas, tensor_files
+from assay.captures import deltas, formats, tensor_files
 from assay.captures.deltas import Memory
 from assay.captures.manifest import CaptureRecord, Delta, ManifestLine, Statistics, TensorEntry
 from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
@@ -155,7 +155,7 @@ class RecordFiles:
         if not own:
             return []
         note = msgspec.json.encode(record).decode()
-        return tensor_files.encoded(own, form=self._options.form, note=note)
+        return formats.encode(own, form=self._options.form, note=note)
 
 
 def now() -> str:

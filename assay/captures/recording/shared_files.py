@@ -7,7 +7,7 @@ in one piece, so it does not matter whose stays.
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.captures import tensor_files
+from assay.captures import formats, tensor_files
 from assay.captures.checksum import checksum_of
 from assay.captures.tensor import Tensor
 from assay.records.durable import explained, sync_folder
@@ -41,7 +41,7 @@ class SharedFiles:
     def of(self, name: str, tensor: Tensor) -> SharedFile:
         """The file for a tensor, not yet written."""
         path = self._folder / f"{tensor.digest()}.{self._form}"
-        parts = tensor_files.encoded({name: tensor}, form=self._form)
+        parts = formats.encode({name: tensor}, form=self._form)
         known = path.is_file() and path.stat().st_size == sum(map(len, parts))
         checksum = checksum_of(parts)
         self._durable = False  # another process may have named it a moment ago
