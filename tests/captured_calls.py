@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from assay.captures import tensor_files
-from assay.captures.manifest import CaptureRecord, CaptureRun, Key, RunEnd, TensorEntry
+from assay.captures.manifest import CaptureRecord, CaptureRun, Key, RunSummary, TensorEntry
 from assay.captures.statistics import statistics
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
@@ -113,5 +113,5 @@ def planted(path: Path, *, steps: int = 3, dtype: str = "bfloat16", mode: str = 
             )
             phase = "decode" if step else "prefill"
             add(store, tensors, step=step, layer=layer, phase=phase, mode=mode)
-    store.append([RunEnd(run=RUN, rank=0, records=3 * steps, bytes=1, dropped={})])
+    store.append([RunSummary(run=RUN, rank=0, records=3 * steps, bytes=1, dropped={})])
     return store

@@ -9,8 +9,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.captures.manifest import Scalar
-from assay.captures.recording.counts import RecordingReport
+from assay.captures.manifest import RunSummary, Scalar
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
@@ -83,7 +82,7 @@ def capture_text(
     decode: int = 0,
     about: Mapping[str, Scalar] | None = None,
     run: str | None = None,
-) -> RecordingReport:
+) -> RunSummary:
     """Capture one reading of `token_ids` and `decode` tokens that the model adds, the likeliest
     each time. `model` is one of transformers, in evaluation mode; `about` goes into the manifest.
 

@@ -1,4 +1,4 @@
-"""Calls out of npz files that others wrote: q, k and v, perhaps a mask, the output and how."""
+"""Calls out of npz files that other programs wrote: q, k and v, with mask, output and scalars."""
 
 import math
 from collections.abc import Callable
@@ -10,24 +10,30 @@ from typing import Any
 import numpy as np
 
 from assay.captures import formats, tensor_files
-from assay.captures.exchange import ImportedCall
-from assay.captures.manifest import CaptureRecord, CaptureRun, Key, Phase, Scalar, TensorEntry
-from assay.captures.recording.record_files import now
+from assay.captures.exchange import ImportedCall, unknown_run
+from assay.captures.manifest import (
+    ALIGNMENTS,
+    ORDERS,
+    CaptureRecord,
+    Key,
+    Phase,
+    Scalar,
+    TensorEntry,
+)
 from assay.captures.store import new_run_name
 from assay.captures.tensor import FLOATS, STORED_AS, Tensor, tensor_of
 from assay.errors import BadInput
+from assay.records.run import now
 
-ORDERS = ("BHSD", "BSHD")
-ALIGNMENTS = ("bottom-right", "top-left")
-_HEADED = ("q", "k", "v", "out")
+_HEADED = ("q", "k", "v", "out")  # tensors with an axis of heads
 _ARRAYS = (*_HEADED, "mask")
 _SCALARS = ("scale", "causal")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignSettings:
-    """What such a file does not say itself. Without scale it is 1 / sqrt(head_dim), without
-    causal every query sees every key: as torch's scaled_dot_product_attention takes it."""
+    """Settings that such a file does not say itself. Without scale it is 1 / sqrt(head_dim),
+    without causal every query sees every key: as torch's scaled_dot_product_attention takes it."""
 
     order: str = "BHSD"
     dtype: str | None = None  # of arrays that hold bits, such as uint16 for bfloat16
@@ -43,8 +49,7 @@ class ForeignSettings:
             ("dtype", self.dtype, (None, *FLOATS)),
         ):
             if value not in allowed:
-                told = ", ".join(one for one in allowed if one)
-                raise BadInput(f"{name} {value!r} is not one of {told}")
+                raise BadInput(f"{name} {value!r} is not one of {', '.join(filter(None, allowed))}")
 
 
 def reader(settings: ForeignSettings) -> Callable[[Path], ImportedCall]:
@@ -61,7 +66,7 @@ def reader(settings: ForeignSettings) -> Callable[[Path], ImportedCall]:
 def read_foreign(
     path: Path, *, run: str, step: int, settings: ForeignSettings
 ) -> tuple[ImportedCall, list[str]]:
-    """The call of a file, and the names of arrays in it that mean nothing here."""
+    """Return the call of a file, and the names of arrays in it that mean nothing here."""
     arrays = formats.npz_arrays(path, tensor_files.read_bytes(path))
     missing = [name for name in "qkv" if name not in arrays]
     if missing:
@@ -71,30 +76,28 @@ def read_foreign(
         )
     tensors = {n: _tensor(path, n, arrays[n], settings) for n in _ARRAYS if n in arrays}
     _check_shapes(path, tensors)
-    scalars = _scalars(path, arrays, tensors, settings)
-    entries = {
-        name: TensorEntry(
-            dtype=t.dtype, shape=t.shape, order=settings.order if name in _HEADED else None
-        )
-        for name, t in tensors.items()
-    }
+    key, time = Key(run=run, step=step, layer=-1, site=path.stem), now()
     record = CaptureRecord(
-        key=Key(run=run, step=step, layer=-1, site=path.stem),
+        key=key,
         phase=settings.phase,
         mode="full",
         framework="unknown",
         device="unknown",
         implementation=None,
-        tensors=entries,
-        scalars=scalars,
-        time=now(),
+        tensors={
+            name: TensorEntry(
+                dtype=tensor.dtype,
+                shape=tensor.shape,
+                order=settings.order if name in _HEADED else None,
+            )
+            for name, tensor in tensors.items()
+        },
+        scalars=_scalars(path, arrays, tensors, settings),
+        time=time,
     )
-    told = CaptureRun(
-        run=run, rank=0, time=now(), model={}, config={}, versions={}, host="",
-        options={"imported": "foreign npz"}, pid=0,
-    )  # fmt: skip
+    origin = unknown_run(key, time, imported="foreign npz")
     ignored = [name for name in arrays if name not in (*_ARRAYS, *_SCALARS)]
-    return ImportedCall(record=record, tensors=tensors, run=told), ignored
+    return ImportedCall(record=record, tensors=tensors, run=origin), ignored
 
 
 def _tensor(path: Path, name: str, array: np.ndarray, settings: ForeignSettings) -> Tensor:
@@ -113,6 +116,12 @@ def _tensor(path: Path, name: str, array: np.ndarray, settings: ForeignSettings)
             "a dtype that NumPy lacks, say which: --dtype bfloat16"
         )
     return tensor_of(array)
+
+
+def _holds_bits(array: np.ndarray, dtype: str) -> bool:
+    """Tell whether these are bits of `dtype`, also where NumPy lost the dtype's name (|V2)."""
+    same = array.dtype.itemsize == np.dtype(STORED_AS[dtype]).itemsize
+    return same and array.dtype.kind in "uV"
 
 
 def _check_shapes(path: Path, tensors: dict[str, Tensor]) -> None:
@@ -138,7 +147,10 @@ def _check_shapes(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def _scalars(
-    path: Path, arrays: dict[str, np.ndarray], tensors: dict[str, Tensor], settings: ForeignSettings
+    path: Path,
+    arrays: dict[str, np.ndarray],
+    tensors: dict[str, Tensor],
+    settings: ForeignSettings,
 ) -> dict[str, Scalar]:
     q, k = tensors["q"].shape, tensors["k"].shape
     scale = settings.scale if settings.scale is not None else _scalar(path, arrays, "scale")
@@ -164,9 +176,3 @@ def _scalar(path: Path, arrays: dict[str, np.ndarray], name: str) -> Any:
     if array.size != 1 or array.dtype.kind not in "bfiu":
         raise BadInput(f"{path}: {name} is {array.dtype} {array.shape}; wanted one number")
     return array.reshape(()).item()
-
-
-def _holds_bits(array: np.ndarray, dtype: str) -> bool:
-    """Whether these are bits of `dtype`, also where NumPy lost the dtype's name (|V2)."""
-    same = array.dtype.itemsize == np.dtype(STORED_AS[dtype]).itemsize
-    return same and array.dtype.kind in "uV"

@@ -1,4 +1,4 @@
-"""What a store lists: runs, records, losses and ends, one JSON object per line of one file.
+"""Manifest of a store: runs, records, dropped calls and ends, one JSON object per line of a file.
 
 A line is appended under a lock after what it names is durable, so whatever is listed is whole. A
 writer that is killed leaves at most a part of a line, which readers pass over and the next writer
@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -20,16 +20,32 @@ from assay.errors import BadInput
 from assay.records.durable import explained, sync_folder
 
 SCHEMA = 1
-MODES = ("full", "stats", "shapes")
-PHASES = ("train", "prefill", "decode", "eval")
 Mode = Literal["full", "stats", "shapes"]
 Phase = Literal["train", "prefill", "decode", "eval"]
-_SITE_LETTERS = 60
+Order = Literal["BHSD", "BSHD"]
+Alignment = Literal["bottom-right", "top-left"]
+MODES, ORDERS, ALIGNMENTS = get_args(Mode), get_args(Order), get_args(Alignment)
 Scalar = bool | int | float | str | None
+# Axes of the tensors of a call, where whoever captured it says no others: B rows, H query heads,
+# K heads of k and v, Q queries, S keys, D and E features.
+LAYOUTS = {
+    "q": "BHQD",
+    "k": "BKSD",
+    "v": "BKSD",
+    "out": "BHQD",
+    "mask": "BHQS",
+    "x": "BQE",
+    "positions": "BQ",
+    "cache.idx": "B",
+    "cache.k": "BSKD",
+    "cache.v": "BSKD",
+    "layer_out": "BQE",
+}
+_SITE_LETTERS = 60
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Which call of which attention: no two records of a store share one."""
+    """One call of one attention: no two records of a store share a key."""
 
     run: str
     step: int
@@ -40,8 +56,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
     @property
     def name(self) -> str:
-        """Unique, and fit to name a file. Where a site does not fit, a digest of it keeps two
-        apart."""
+        """Unique name, fit for a file. A site that does not fit is told apart by a digest."""
         site = re.sub(r"[^A-Za-z0-9._-]+", "-", self.site)[-_SITE_LETTERS:]
         if site != self.site:
             site += f"-{hashlib.blake2b(self.site.encode(), digest_size=4).hexdigest()}"
@@ -50,8 +65,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
-    """Of the finite numbers of one tensor. `outliers` has the channels (head * dim + place) whose
-    largest size is the largest, with that size."""
+    """Statistics of the finite values of one tensor. `outliers` has the channels (head * dim +
+    place) with the largest absolute values, and those values."""
 
     count: int
     nonfinite: int
@@ -65,8 +80,8 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
-    """The tensor is that of the record `base`, but from `start` along `axis`: the file has those
-    places, and what of the base lies beyond them stays."""
+    """A tensor as a change of the same tensor in the record `base`: the file has the places from
+    `start` along `axis`, all others are those of the base."""
 
     base: str
     axis: int
@@ -110,7 +125,7 @@ class CaptureRecord(msgspec.Struct, frozen=True, kw_only=True, tag="record", tag
 
 
 class CaptureRun(msgspec.Struct, frozen=True, kw_only=True, tag="run", tag_field="kind"):
-    """Where records come from: the model, its configuration and the machine."""
+    """Origin of records: the model, its configuration and the machine."""
 
     run: str
     rank: int
@@ -133,36 +148,42 @@ class DroppedCalls(msgspec.Struct, frozen=True, kw_only=True, tag="drops", tag_f
     schema: int = SCHEMA
 
 
-class RunEnd(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
-    """A run that was closed. One without this line was killed."""
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field="kind"):
+    """Counts of a run, listed when it was closed. A run without this line was killed."""
 
     run: str
     rank: int
     records: int
-    bytes: int
+    bytes: int  # of files
     dropped: dict[str, int]
     duplicates: int = 0
     schema: int = SCHEMA
 
+    def sentence(self) -> str:
+        """Return the counts in words."""
+        dropped = ", ".join(f"{count} ({reason})" for reason, count in self.dropped.items())
+        size = f"{self.bytes / 1e6:.1f} MB"
+        return f"captured {self.records} records, {size}; dropped {dropped or 'none'}"
 
-ManifestLine = CaptureRun | CaptureRecord | DroppedCalls | RunEnd
+
+ManifestLine = CaptureRun | CaptureRecord | DroppedCalls | RunSummary
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(ManifestLine)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """All that a store lists; records in order of their keys."""
+    """Everything that a store lists; records in order of their keys."""
 
     runs: list[CaptureRun]
     records: list[CaptureRecord]
     drops: list[DroppedCalls]  # the last of each run and rank
-    ends: list[RunEnd]
+    ends: list[RunSummary]
     torn_bytes: int
 
 
 def append(path: Path, lines: Sequence[ManifestLine], *, sync: bool = True) -> None:
-    """Add lines, durably unless `sync` is off; several processes may at once."""
+    """Append lines, durably unless `sync` is off; several processes may do so at once."""
     content = _encoder.encode_lines(list(lines))
     with explained(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -185,40 +206,35 @@ def append(path: Path, lines: Sequence[ManifestLine], *, sync: bool = True) -> N
 
 
 def read(path: Path) -> Manifest:
-    """All complete lines."""
+    """Return all complete lines; of two records with one key the first counts."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
-    lines, torn = [], 0
-    for number, text in enumerate(content.split(b"\n"), start=1):
-        if not text:
-            continue
-        line = _decoded(text, path, number)
-        if line is None:
-            torn += len(text)
-        else:
-            lines.append(line)
-    return _sorted(lines, torn)
-
-
-def _sorted(lines: list[ManifestLine], torn: int) -> Manifest:
-    losses = {(line.run, line.rank): line for line in lines if isinstance(line, DroppedCalls)}
+    runs, ends, torn_bytes = [], [], 0
     records: dict[Key, CaptureRecord] = {}
-    for line in lines:
-        if isinstance(line, CaptureRecord):
-            records.setdefault(line.key, line)  # the first of a key counts
+    drops: dict[tuple[str, int], DroppedCalls] = {}
+    for number, text in enumerate(content.split(b"\n"), start=1):
+        line = _decoded(text, path, number) if text else None
+        if line is None:
+            torn_bytes += len(text)
+        elif isinstance(line, CaptureRecord):
+            records.setdefault(line.key, line)
+        elif isinstance(line, DroppedCalls):
+            drops[line.run, line.rank] = line
+        else:
+            (runs if isinstance(line, CaptureRun) else ends).append(line)
     return Manifest(
-        runs=[line for line in lines if isinstance(line, CaptureRun)],
+        runs=runs,
         records=[records[key] for key in sorted(records)],
-        drops=list(losses.values()),
-        ends=[line for line in lines if isinstance(line, RunEnd)],
-        torn_bytes=torn,
+        drops=list(drops.values()),
+        ends=ends,
+        torn_bytes=torn_bytes,
     )
 
 
 def _decoded(text: bytes, path: Path, number: int) -> ManifestLine | None:
-    """A line, or None for the part of one that a killed writer left."""
+    """Return a line, or None for the part of one that a killed writer left."""
     try:
         line = _decoder.decode(text)
     except msgspec.ValidationError as error:

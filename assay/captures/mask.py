@@ -1,12 +1,11 @@
-"""What a captured call let each query see, in the words of a workload.
+"""Visibility of keys in a captured call, in the words of a workload.
 
 A program says it with a causal flag, a boolean mask, an additive one, or several at once. Here it
 becomes one boolean array, and that the plainest workload that means the same: a kernel that skips
-what a causal mask hides can then do so.
+what a causal mask hides can then do so. M queries, N keys.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,16 +19,16 @@ HIDDEN_BELOW = -1e4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
-    """`causal`, and on top of it lengths or a mask where there is more to say."""
+class CapturedVisibility:
+    """`causal`, and on top of it lengths [B] or a mask [B or 1, 1, M, N] where more is hidden."""
 
     causal: bool
     lengths: np.ndarray | None = None
     mask: np.ndarray | None = None
 
 
-def understood(record: CaptureRecord, tensors: dict[str, Tensor]) -> Seen:
-    """What the queries of a record see."""
+def captured_visibility(record: CaptureRecord, tensors: dict[str, Tensor]) -> CapturedVisibility:
+    """Return what the queries of a record see; BadInput where no workload can say it."""
     batch, _, queries, _ = record.tensors["q"].shape
     keys = record.tensors["k"].shape[2]
     causal = _causal(record, queries, keys)
@@ -50,12 +49,9 @@ def understood(record: CaptureRecord, tensors: dict[str, Tensor]) -> Seen:
 
 
 def _causal(record: CaptureRecord, queries: int, keys: int) -> np.ndarray:  # [M, N] of bool
-    scalars: dict[str, Any] = record.scalars
-    if not scalars.get("causal"):
-        return np.ones((queries, keys), dtype=bool)
-    if scalars.get("alignment") == "top-left":
-        return np.arange(keys) <= np.arange(queries)[:, None]
-    return visibility_mask(queries, keys, causal=True)
+    if record.scalars.get("causal") and record.scalars.get("alignment") == "top-left":
+        return np.tri(queries, keys, dtype=bool)
+    return visibility_mask(queries, keys, causal=bool(record.scalars.get("causal")))
 
 
 def _boolean(mask: Tensor, record: CaptureRecord) -> np.ndarray:
@@ -71,18 +67,18 @@ def _boolean(mask: Tensor, record: CaptureRecord) -> np.ndarray:
     return ~hidden
 
 
-def _plainest(seen: np.ndarray) -> Seen:  # [B or 1, 1, M, N]
-    queries, keys = seen.shape[2:]
+def _plainest(visible: np.ndarray) -> CapturedVisibility:  # [B or 1, 1, M, N] of bool
+    queries, keys = visible.shape[2:]
     causal = visibility_mask(queries, keys, causal=True)
     # One query that sees all keys is causal too; it is called full, as decoding is.
-    if seen.all():
-        return Seen(causal=False)
-    if (seen == causal).all():
-        return Seen(causal=True)
-    within = bool((seen <= causal).all())
+    if visible.all():
+        return CapturedVisibility(causal=False)
+    if (visible == causal).all():
+        return CapturedVisibility(causal=True)
+    within = bool((visible <= causal).all())
     base = causal if within else np.ones_like(causal)
-    lengths = seen.any(axis=(1, 2)) @ np.ones(keys, dtype=np.int32)
+    lengths = visible.any(axis=(1, 2)) @ np.ones(keys, dtype=np.int32)
     padded = base & (np.arange(keys) < lengths[:, None, None, None])
-    if (seen == padded).all():
-        return Seen(causal=within, lengths=lengths.astype(np.int32))
-    return Seen(causal=within, mask=np.ascontiguousarray(seen))
+    if (visible == padded).all():
+        return CapturedVisibility(causal=within, lengths=lengths.astype(np.int32))
+    return CapturedVisibility(causal=within, mask=np.ascontiguousarray(visible))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from assay.captures.recording.counts import RecordingReport
+    from assay.captures.manifest import RunSummary
 
 RUN = "Example: assay capture run --hf smollm2 --tokens 512 --decode 8 --to captures/smollm2"
 EXPORT = "Example: assay capture export captures/smollm2 layer=3 --to exchange"
@@ -85,7 +85,7 @@ def run(
     _print_report(to, capture(request))
 
 
-def _print_report(to: Path, report: "RecordingReport") -> None:
+def _print_report(to: Path, report: "RunSummary") -> None:
     """Print what was captured and dropped, and what to do next."""
     from collections import Counter
 

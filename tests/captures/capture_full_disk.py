@@ -25,7 +25,7 @@ def captured(store: Store, run: str, count: int) -> dict:
         for step in range(count):
             recording.put(taken(recording, TENSORS, step=step, phase="train"))
     report = recording.report()
-    return {"records": report.records, "dropped": report.dropped, "unlisted": report.unlisted}
+    return {"records": report.records, "dropped": report.dropped, "unlisted": recording.unlisted}
 
 
 def fill(folder: Path) -> dict:

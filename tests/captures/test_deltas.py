@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy_calls import equal, taken
 
-from assay.captures.deltas import WHOLE_EVERY, changed, joined
+from assay.captures.deltas import WHOLE_EVERY, changed_stretch, decode
 from assay.captures.manifest import Delta
 from assay.captures.recording import Recording
 from assay.captures.recording.captured_call import LoadedTensors
@@ -145,7 +145,7 @@ def test_training_is_stored_whole(tmp_path):
 )
 def test_where_two_tensors_differ(change, stretch):
     k = np.random.default_rng(0).standard_normal((2, 3, 16, 4), dtype=np.float32)
-    assert changed(tensor_of(k), tensor_of(change(k)), 2) == stretch
+    assert changed_stretch(tensor_of(k), tensor_of(change(k)), 2) == stretch
 
 
 def test_bits_count_not_values():
@@ -153,9 +153,9 @@ def test_bits_count_not_values():
     zeros = np.zeros((1, 1, 8, 2), np.float32)
     minus = zeros.copy()
     minus[0, 0, 3, 1] = -0.0
-    assert changed(tensor_of(zeros), tensor_of(minus), 2) == (3, 4)
+    assert changed_stretch(tensor_of(zeros), tensor_of(minus), 2) == (3, 4)
     nans = np.full((1, 1, 8, 2), np.nan, np.float32)
-    assert changed(tensor_of(nans), tensor_of(nans.copy()), 2) == (8, 8)
+    assert changed_stretch(tensor_of(nans), tensor_of(nans.copy()), 2) == (8, 8)
 
 
 @pytest.mark.parametrize("delta", [{"axis": 7}, {"axis": -1}, {"start": 17}, {"start": -1}])
@@ -163,7 +163,7 @@ def test_a_change_that_does_not_fit_is_refused(delta):
     k = tensor_of(np.zeros((2, 3, 16, 4), np.float32))
     said = Delta(**({"base": "b", "axis": 2, "start": 3} | delta))
     with pytest.raises(BadInput, match="does not fit"):
-        joined(k, tensor_of(np.zeros((2, 3, 1, 4), np.float32)), said)
+        decode(k, tensor_of(np.zeros((2, 3, 1, 4), np.float32)), said)
 
 
 @pytest.mark.parametrize(

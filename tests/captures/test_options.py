@@ -2,7 +2,7 @@
 
 import pytest
 
-from assay.captures.recording.options import CaptureOptions, numbers
+from assay.captures.recording.options import CaptureOptions, number_set
 from assay.errors import BadInput
 
 SITE = "model.layers.3.self_attn"
@@ -49,10 +49,10 @@ def test_sites_and_predicate():
     ],
 )
 def test_numbers_in_every_form(given, members, told):
-    found = numbers(given, "layers")
+    found = number_set(given, "layers")
     assert [n for n in range(100) if n in found] == list(members) == found.below(100)
     assert str(found) == told
-    assert numbers(str(found), "layers").below(100) == list(members)
+    assert number_set(str(found), "layers").below(100) == list(members)
 
 
 @pytest.mark.parametrize(

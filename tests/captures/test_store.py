@@ -52,7 +52,7 @@ def test_a_store_is_made_once_and_opened_again(tmp_path, store):
         Store.open(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").touch()
-    with pytest.raises(BadInput, match="other things in it"):
+    with pytest.raises(BadInput, match="other files in it"):
         Store.create(tmp_path / "mine")
     with pytest.raises(BadInput, match=r"a part of this path is a file|in the way"):
         Store.create(tmp_path / "mine" / "thesis.txt")

@@ -10,13 +10,12 @@ from functools import cached_property
 
 import numpy as np
 
-from assay.captures.manifest import Scalar
+from assay.captures.manifest import ALIGNMENTS, Scalar
 from assay.captures.mask import HIDDEN_BELOW
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
 from assay.workloads.visibility import visibility_mask
 
-ALIGNMENTS = ("bottom-right", "top-left")
 # A call with one of these, as a scalar or as a tensor, has other weights than are computed here.
 _UNSUPPORTED = ("window", "sinks", "query_seq_lengths", "key_value_seq_lengths")
 

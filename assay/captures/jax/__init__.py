@@ -23,9 +23,8 @@ from assay.captures.jax.forward_pass import ForwardPass, Sink, active
 from assay.captures.jax.interceptor import FlaxInterceptor
 from assay.captures.jax.recorder import JaxRecorder
 from assay.captures.jax.results import CollectedCalls, ResultSink, unstacked
-from assay.captures.manifest import Phase, Scalar
+from assay.captures.manifest import Phase, RunSummary, Scalar
 from assay.captures.recording import Recording
-from assay.captures.recording.counts import RecordingReport
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.errors import BadInput
@@ -91,7 +90,7 @@ class FlaxCapture:
         """Wait for all callbacks, then for the writer."""
         self._stack.__exit__(*error)
 
-    def report(self) -> RecordingReport:
+    def report(self) -> RunSummary:
         """Records captured and dropped; exact after the `with`."""
         return self._recording.report()
 

@@ -1,11 +1,10 @@
-"""The books of a recording: what was accepted, kept, dropped and why, and what came twice.
+"""Counts of a recording: calls accepted, kept and dropped by reason, and duplicates.
 
 Every call that is offered is counted once: kept, dropped for a reason, or a duplicate.
 """
 
 import threading
 from collections import Counter
-from dataclasses import dataclass
 
 from assay.captures.manifest import Key
 
@@ -20,27 +19,8 @@ _PAGE_STEPS = 1024
 _MOST_REASONS = 16  # so that messages which differ each time do not fill memory
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordingReport:
-    """How a recording stands."""
-
-    run: str
-    rank: int
-    records: int
-    bytes: int  # of files
-    dropped: dict[str, int]
-    duplicates: int
-    unlisted: str | None = None  # why the end of the run could not be listed
-
-    def sentence(self) -> str:
-        lost = ", ".join(f"{count} ({reason})" for reason, count in self.dropped.items())
-        told = f"captured {self.records} records, {self.bytes / 1e6:.1f} MB"
-        told += f"; dropped {lost}" if lost else "; dropped none"
-        return told + (f"; {self.unlisted}" if self.unlisted else "")
-
-
 class CallCounts:
-    """Counts that the model's threads and the writer's share."""
+    """Counts that the threads of the model and the writer thread share."""
 
     def __init__(self, *, max_records: int | None) -> None:
         self._max_records = max_records
@@ -52,18 +32,18 @@ class CallCounts:
         self.kept = 0
         self.duplicates = 0
 
-    def refusal(self, key: Key, *, otherwise: str | None = None) -> str | None:
-        """Why a call is not taken, counted; None, and nothing is counted, where nothing stands
-        against it. `otherwise` is a reason that applies where no other does."""
+    def refuse(self, key: Key, *, otherwise: str | None = None) -> bool:
+        """Refuse and count a call that `accept` would refuse now, or for the reason `otherwise`;
+        count nothing where neither applies."""
         with self._lock:
             reason = self._refusal(key) or otherwise
             if reason:
                 self._seen.add(key)
                 self._count(reason)
-            return reason
+            return reason is not None
 
-    def accept(self, key: Key) -> str | None:
-        """Take a call in; or why not, counted."""
+    def accept(self, key: Key) -> bool:
+        """Accept a call, or refuse and count it: a duplicate, or one beyond a budget."""
         with self._lock:
             reason = self._refusal(key)
             self._seen.add(key)
@@ -71,26 +51,27 @@ class CallCounts:
                 self._count(reason)
             else:
                 self._accepted += 1
-            return reason
+            return reason is None
 
     def keep(self, count: int) -> None:
-        """So many accepted calls are in the store."""
+        """Count accepted calls that are in the store now."""
         with self._lock:
             self.kept += count
 
-    def lose(self, reason: str) -> None:
-        """An accepted call is dropped after all, or turns out to be there already."""
+    def drop_accepted(self, reason: str) -> None:
+        """Count an accepted call that is dropped after all, or turns out to be a duplicate."""
         with self._lock:
             self._accepted -= 1
             self._over_budget = self._over_budget or reason == BYTE_BUDGET
             self._count(reason)
 
-    def fail(self, reason: str) -> None:
-        """A call was lost before it was offered."""
+    def drop(self, reason: str) -> None:
+        """Count a call that was lost before it was offered."""
         with self._lock:
             self._count(reason)
 
     def dropped(self) -> dict[str, int]:
+        """Return how many calls were dropped, by reason."""
         with self._lock:
             return dict(self._dropped)
 

@@ -1,4 +1,4 @@
-"""Which calls of a model are captured, how much of each, and how much the store may hold."""
+"""Options of a recording: which calls of a model, how much of each, and how much is stored."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -15,31 +15,29 @@ _ENDLESS = 1 << 62
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Whole numbers told as `0:4`, `0,3,7`, `2:` or `::4`: those of Python's slices, and lists."""
+class NumberSet:
+    """Whole numbers written as `0:4`, `0,3,7`, `2:` or `::4`: Python's slices, and lists."""
 
-    parts: tuple[range, ...]
+    ranges: tuple[range, ...]
 
     def __contains__(self, number: object) -> bool:
-        return any(number in part for part in self.parts)
+        return any(number in part for part in self.ranges)
 
     def __str__(self) -> str:
-        return ",".join(_told(part) for part in self.parts)
+        return ",".join(_range_text(part) for part in self.ranges)
 
     def below(self, size: int) -> list[int]:
-        """Those smaller than `size`, in order, each once."""
-        found = {
-            n for part in self.parts for n in range(part.start, min(part.stop, size), part.step)
-        }
-        return sorted(found)
+        """Return the members smaller than `size`, in order, each once."""
+        shortened = (range(r.start, min(r.stop, size), r.step) for r in self.ranges)
+        return sorted({number for part in shortened for number in part})
 
 
-Chosen = Numbers | str | int | Iterable[int] | None
+Numbers = NumberSet | str | int | Iterable[int] | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptureOptions:
-    """What to capture. All that is given must hold; with nothing given, every call is taken.
+    """Choice of what to capture. All conditions must hold; without any, every call is captured.
 
     Steps count calls of the whole model from 0. `layers`, `steps`, `heads` and `rows` are numbers
     ("0:4", "0,3,7", "::4", a list or a range); `positions` is "from:to". `heads` are those of k and
@@ -48,16 +46,16 @@ class CaptureOptions:
 
     every: int = 1  # steps that this divides
     first: int | None = None  # steps below this
-    steps: Chosen = None
-    layers: Chosen = None
+    steps: Numbers = None
+    layers: Numbers = None
     sites: str | None = None  # patterns such as *.self_attn, separated by commas
     predicate: Callable[[int, int, str], bool] | None = None  # of step, layer and site
     mode: Mode = "full"
     max_bytes: int | None = None  # of files that one recording writes
     max_records: int | None = None
-    heads: Chosen = None
+    heads: Numbers = None
     positions: str | tuple[int, int] | None = None
-    rows: Chosen = None
+    rows: Numbers = None
     deltas: bool = True  # of a cache, only what changed since the record before
     outputs: bool = True  # also what the attention gave
     form: str = "safetensors"
@@ -71,12 +69,13 @@ class CaptureOptions:
 
     def __post_init__(self) -> None:
         for name in ("steps", "layers", "heads", "rows"):
-            object.__setattr__(self, name, numbers(getattr(self, name), name))
+            object.__setattr__(self, name, number_set(getattr(self, name), name))
         object.__setattr__(self, "positions", _stretch(self.positions))
         for name in ("every", "first", "max_bytes", "max_records", "queue_bytes", "queue_records"):
             _check_count(name, getattr(self, name))
-        _check_one_of("mode", self.mode, MODES)
-        _check_one_of("form", self.form, FORMATS)
+        for name, value, allowed in (("mode", self.mode, MODES), ("form", self.form, FORMATS)):
+            if value not in allowed:
+                raise BadInput(f"{name} {value!r} is not one of {', '.join(allowed)}")
         if not (isinstance(self.wait_s, int | float) and 0 <= self.wait_s < math.inf):
             raise BadInput(f"wait_s {self.wait_s!r} is not a number of seconds from 0 on")
         if self.predicate is not None and not callable(self.predicate):
@@ -85,7 +84,7 @@ class CaptureOptions:
             raise BadInput(f"sites {self.sites!r} is no pattern; say *.self_attn, or leave it out")
 
     def wants(self, step: int, layer: int, site: str) -> bool:
-        """Whether this call is to be captured, told without looking at any tensor."""
+        """Tell whether a call is to be captured, without looking at any tensor."""
         return (
             step % self.every == 0
             and (self.first is None or step < self.first)
@@ -96,14 +95,14 @@ class CaptureOptions:
 
     def _wants_site(self, layer: int, site: str) -> bool:
         """Asked at every call of every site, so each answer is kept."""
-        found = self._sites.get((layer, site))
-        if found is None:
+        wanted = self._sites.get((layer, site))
+        if wanted is None:
             patterns = [part.strip() for part in (self.sites or "*").split(",") if part.strip()]
-            found = (self.layers is None or layer in self.layers) and any(
+            wanted = (self.layers is None or layer in self.layers) and any(
                 fnmatchcase(site, pattern) for pattern in patterns
             )
-            self._sites[layer, site] = found
-        return found
+            self._sites[layer, site] = wanted
+        return wanted
 
     @property
     def cuts(self) -> bool:
@@ -111,43 +110,45 @@ class CaptureOptions:
         return any(value is not None for value in (self.heads, self.positions, self.rows))
 
     def described(self) -> dict[str, Scalar]:
-        """What differs from the defaults, for the manifest."""
-        found: dict[str, Scalar] = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if not one.init or value == one.default:
+        """Return what differs from the defaults, in plain values for the manifest."""
+        described: dict[str, Scalar] = {}
+        for option in fields(self):
+            value = getattr(self, option.name)
+            if not option.init or value == option.default:
                 continue
+            if option.name == "positions":
+                value = f"{value[0]}:{value[1]}"
+            elif option.name == "predicate":
+                value = getattr(value, "__qualname__", type(value).__name__)
             plain = isinstance(value, bool | int | float | str)
-            if one.name == "positions":
-                found[one.name] = f"{value[0]}:{value[1]}"
-            elif one.name == "predicate":
-                found[one.name] = getattr(value, "__qualname__", type(value).__name__)
-            else:
-                found[one.name] = value if plain else str(value)
-        return found
+            described[option.name] = value if plain else str(value)
+        return described
 
 
-def numbers(given: Chosen, what: str) -> Numbers | None:
-    """Numbers from any form that they are given in."""
-    if given is None or isinstance(given, Numbers):
-        return given
-    if isinstance(given, str):
-        parts = [_part(part.strip(), given, what) for part in given.split(",") if part.strip()]
-    elif isinstance(given, range):
-        parts = [given]
+def number_set(value: Numbers, option: str) -> NumberSet | None:
+    """Return the numbers of `option` from any form that they may be written in."""
+    if value is None or isinstance(value, NumberSet):
+        return value
+    if isinstance(value, str):
+        ranges = [_range(part.strip(), value, option) for part in value.split(",") if part.strip()]
+    elif isinstance(value, range):
+        ranges = [value]
     else:
-        several = [given] if isinstance(given, int) else list(given)
-        parts = [range(n, n + 1) for n in several if _is_count(n, given, what)]
-    if not parts or any(part.start < 0 or part.step < 1 for part in parts):
-        raise BadInput(f"{what} {given!r} names no number; say 0:4, or 0,3,7, or leave it out")
-    return Numbers(tuple(parts))
+        numbers = [value] if isinstance(value, int) else list(value)
+        for number in numbers:
+            if isinstance(number, bool) or not hasattr(number, "__index__") or number < 0:
+                raise BadInput(f"{option} {value!r}: {number!r} is not a whole number from 0 on")
+        ranges = [range(number, number + 1) for number in numbers]
+    if not ranges or any(part.start < 0 or part.step < 1 for part in ranges):
+        raise BadInput(f"{option} {value!r} names no number; say 0:4, or 0,3,7, or leave it out")
+    return NumberSet(tuple(ranges))
 
 
-def _part(text: str, whole: str, what: str) -> range:
+def _range(text: str, whole: str, option: str) -> range:
     pieces = text.split(":")
     if len(pieces) > 3 or any(piece and not piece.isdecimal() for piece in pieces):
         raise BadInput(
-            f"{what} {whole!r}: {text!r} is not a whole number, from:to or from:to:every"
+            f"{option} {whole!r}: {text!r} is not a whole number, from:to or from:to:every"
         )
     low = int(pieces[0] or 0)
     if len(pieces) == 1:
@@ -155,35 +156,28 @@ def _part(text: str, whole: str, what: str) -> range:
     step = int(pieces[2] or 1) if len(pieces) == 3 else 1
     high = int(pieces[1]) if pieces[1] else _ENDLESS
     if step < 1 or high <= low:
-        raise BadInput(f"{what} {whole!r}: {text!r} names no number; `to` itself is left out")
+        raise BadInput(f"{option} {whole!r}: {text!r} names no number; `to` itself is left out")
     return range(low, high, step)
 
 
-def _told(part: range) -> str:
+def _range_text(part: range) -> str:
     if len(part) == 1 and part.step == 1:
         return str(part.start)
     end = "" if part.stop >= _ENDLESS else part.stop
     return f"{part.start}:{end}" + (f":{part.step}" if part.step != 1 else "")
 
 
-def _is_count(number: Any, given: Any, what: str) -> bool:
-    if isinstance(number, bool) or not hasattr(number, "__index__") or number < 0:
-        raise BadInput(f"{what} {given!r}: {number!r} is not a whole number from 0 on")
-    return True
-
-
-def _stretch(given: Any) -> tuple[int, int] | None:
-    """`positions` as first and end."""
-    if given is None:
+def _stretch(positions: Any) -> tuple[int, int] | None:
+    """Return `positions` as first and end."""
+    if positions is None:
         return None
-    if isinstance(given, str):
-        given = given.split(":")
     try:
-        first, end = (int(part) for part in given)
+        parts = positions.split(":") if isinstance(positions, str) else positions
+        first, end = (int(part) for part in parts)
     except (TypeError, ValueError):
         first, end = 0, 0
     if not 0 <= first < end:
-        raise BadInput(f"positions {given!r} is not from:to, such as 0:128")
+        raise BadInput(f"positions {positions!r} is not from:to, such as 0:128")
     return first, end
 
 
@@ -192,8 +186,3 @@ def _check_count(name: str, value: Any) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise BadInput(f"{name} {value!r} is not a whole number from 1 on")
-
-
-def _check_one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise BadInput(f"{name} {value!r} is not one of {', '.join(allowed)}")

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from assay.captures.manifest import Scalar
+from assay.captures.manifest import RunSummary, Scalar
 from assay.captures.recording import Recording
-from assay.captures.recording.counts import RecordingReport
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.torch import compiled, functions
@@ -71,7 +70,7 @@ class TorchCapture:
             raise BadInput(f"step {number!r} is not a whole number from 0 on")
         self._recorder.set_step(number)
 
-    def report(self) -> RecordingReport:
+    def report(self) -> RunSummary:
         """Records captured and dropped; exact after the `with`."""
         return self._recording.report()
 

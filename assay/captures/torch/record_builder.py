@@ -11,17 +11,15 @@ from torch import Tensor
 
 from assay.captures.manifest import Key, Phase, TensorEntry
 from assay.captures.recording.captured_call import CapturedCall
-from assay.captures.recording.cuts import cut
+from assay.captures.recording.cuts import OF_WHOLE_LAYER, cut
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.torch.sites import Scalars, Tensors
 from assay.captures.torch.step_statistics import StepStatistics
 from assay.captures.torch.transfer import HostTransfer, dtype_name, storable
 
-_SEQUENCE_AXES = {"cache.k": 2, "cache.v": 2}
 _LAYOUTS = {"cache.k": "BKSD", "cache.v": "BKSD"}
 _BHSD = ("q", "k", "v", "out")
 _WITH_STATISTICS = (*_BHSD, "x", "layer_out")
-_CUT = "it belongs to all heads and positions of the layer, of which some were left out"
 _NO_STATISTICS = "statistics are of floating-point activations"
 
 
@@ -50,7 +48,7 @@ class RecordBuilder:
             self._device = str(tensor.device)
         if self._options.heads is not None or self._options.positions is not None:
             for name, tensor in tensors.items():
-                self.leave_out(name, tensor, _CUT)
+                self.leave_out(name, tensor, OF_WHOLE_LAYER)
             return
         self._add_cut(tensors, causal=False, alignment="bottom-right")
 
@@ -99,7 +97,7 @@ class RecordBuilder:
             nbytes=self._transfer.nbytes,
             load=self._transfer.load,
             release=self._transfer.release,
-            axes=_SEQUENCE_AXES,
+            layouts=_LAYOUTS,
             cut=self._cut,
         )
 

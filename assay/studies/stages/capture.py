@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import host
-from assay.captures.manifest import CaptureRun
-from assay.captures.recording.counts import RecordingReport
+from assay.captures.manifest import CaptureRun, RunSummary
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput, CannotRunHere
@@ -98,7 +97,7 @@ def best_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def capture(request: TextCapture, *, run: str | None = None) -> RecordingReport:
+def capture(request: TextCapture, *, run: str | None = None) -> RunSummary:
     """Load the model, and capture one reading of the text."""
     require_packages(("torch", "transformers"), purpose=f"to capture from {request.model}")
     from assay.captures.capturing import capture_text
@@ -130,7 +129,7 @@ def capture(request: TextCapture, *, run: str | None = None) -> RecordingReport:
     )
 
 
-def capture_once(request: TextCapture) -> RecordingReport:
+def capture_once(request: TextCapture) -> RunSummary:
     """The same, unless the store has this very capture already; BadInput where it has another."""
     name = request.run_name
     if (request.to / MANIFEST).exists():
@@ -139,8 +138,7 @@ def capture_once(request: TextCapture) -> RecordingReport:
         for previous in manifest.runs:
             _check_same(previous, name, request.to, ended=previous.run in ended)
         for end in manifest.ends:
-            counts = ("run", "rank", "records", "bytes", "dropped", "duplicates")
-            return RecordingReport(**{name: getattr(end, name) for name in counts})
+            return end
         if manifest.runs:
             shutil.rmtree(request.to)  # of this very capture, whose process ended before it did
     return capture(request, run=name)
