@@ -42,9 +42,9 @@ def add(
     folder = store.path / "records" / f"{run}.r0"
     if not folder.exists():
         store.claim(run, 0)
-        told = {"model": {"name": "made"}, "config": {}, "versions": {"numpy": "2"}, "options": {}}
+        facts = {"model": {"name": "made"}, "config": {}, "versions": {"numpy": "2"}, "options": {}}
         store.append(
-            [CaptureRun(run=run, rank=0, time="2026-01-01T00:00:00Z", host="here", pid=1, **told)]
+            [CaptureRun(run=run, rank=0, time="2026-01-01T00:00:00Z", host="here", pid=1, **facts)]
         )
     entries, stored = {}, {}
     for name, tensor in tensors.items():

@@ -1,4 +1,4 @@
-"""Two stores compared: one flipped bit is found and named, and distances are counted in steps."""
+"""Differences of two stores: one flipped bit is named, and distances are counted in steps."""
 
 import shutil
 
@@ -10,7 +10,6 @@ from assay.captures import tensor_files
 from assay.captures.inspect.difference import compare_tensors, differences, ulps_apart
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
-from assay.errors import BadInput
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def changed(tmp_path, *, change=lambda tensors: None, run="20270101T000000.000Z-
 
 
 def unequal(first, second):
-    return [found for found in differences(first.path, second.path) if not found.equal]
+    return [call for call in differences(first.path, second.path) if not call.equal]
 
 
 def test_a_store_equals_itself_and_its_second_capture(store, tmp_path):
@@ -45,9 +44,9 @@ def test_one_flipped_bit_is_found_and_named(store, tmp_path):
         bits[0, 1, 7, 3] ^= 1
         tensors["v"] = Tensor("bfloat16", bits)
 
-    (found,) = unequal(store, changed(tmp_path, change=flip))
-    assert found.name == "step 0 layer 1"
-    (tensor,) = found.tensors
+    (call,) = unequal(store, changed(tmp_path, change=flip))
+    assert call.name == "step 0 layer 1"
+    (tensor,) = call.tensors
     assert (tensor.name, tensor.what, tensor.where) == ("v", "bits", (0, 1, 7, 3))
     assert (tensor.places, tensor.of_places, tensor.max_ulps) == (1, 2 * 24 * 32, 1)
     assert 0 < tensor.max_relative <= 2.0**-7
@@ -67,13 +66,13 @@ def test_other_dtypes_shapes_tensors_and_calls(store, tmp_path):
 
 
 def test_scalars_differ_and_implementations_do_not_count(store, tmp_path):
-    found, *_ = unequal(store, changed(tmp_path, scale=0.5))
-    assert found.facts == {"scale": (0.25, 0.5)}
+    call, *_ = unequal(store, changed(tmp_path, scale=0.5))
+    assert call.facts == {"scale": (0.25, 0.5)}
     shutil.rmtree(tmp_path / "second")
     second = changed(tmp_path, implementation="eager")
     assert unequal(store, second) == []
-    told = [found.beside for found in differences(store.path, second.path)]
-    assert told[0] == {"implementation": ("sdpa", "eager")}
+    beside = [call.beside for call in differences(store.path, second.path)]
+    assert beside[0] == {"implementation": ("sdpa", "eager")}
 
 
 def test_statistics_are_compared_where_that_is_all_there_is(tmp_path):
@@ -82,7 +81,7 @@ def test_statistics_are_compared_where_that_is_all_there_is(tmp_path):
     assert unequal(first, same) == []
     shutil.rmtree(same.path)
     full = changed(tmp_path)
-    assert [found.facts["mode"] for found in unequal(first, full)] == [("stats", "full")] * 3
+    assert [call.facts["mode"] for call in unequal(first, full)] == [("stats", "full")] * 3
 
 
 def test_calls_are_named_so_that_none_is_taken_for_another(tmp_path):
@@ -90,7 +89,7 @@ def test_calls_are_named_so_that_none_is_taken_for_another(tmp_path):
     for run in ("20260101T000000.000Z-a", "20260102T000000.000Z-b"):
         made.add(both, made.call(), run=run)
         made.add(both, made.call(), run=run, layer=-1)
-    names = [found.name for found in differences(both.path, both.path)]
+    names = [call.name for call in differences(both.path, both.path)]
     assert names == [
         "step 0 layers.-1.attn, run 1",
         "step 0 layer 0, run 1",
@@ -103,28 +102,26 @@ def test_files_are_compared_too(tmp_path):
     first, second = tmp_path / "a.npz", tmp_path / "b.safetensors"
     tensor_files.write(first, made.call())
     tensor_files.write(second, made.call())
-    assert [found.equal for found in differences(first, second)] == [True]
-    with pytest.raises(BadInput, match="two stores, or two files"):
-        list(differences(first, tmp_path))
+    assert [call.equal for call in differences(first, second)] == [True]
 
 
 def test_not_a_number_equals_itself_and_zero_has_a_sign():
     values = np.array([np.nan, 0.0, 1.0], np.float32)
     assert compare_tensors({"q": tensor_of(values)}, {"q": tensor_of(values.copy())}) == ()
-    (found,) = compare_tensors({"q": tensor_of(values)}, {"q": tensor_of(-values)})
-    assert (found.places, found.max_abs) == (3, 2.0)
-    (found,) = compare_tensors({"q": tensor_of(values[1:2])}, {"q": tensor_of(-values[1:2])})
-    assert (found.max_abs, found.max_ulps) == (0.0, 0)
+    (tensor,) = compare_tensors({"q": tensor_of(values)}, {"q": tensor_of(-values)})
+    assert (tensor.places, tensor.max_abs) == (3, 2.0)
+    (tensor,) = compare_tensors({"q": tensor_of(values[1:2])}, {"q": tensor_of(-values[1:2])})
+    assert (tensor.max_abs, tensor.max_ulps) == (0.0, 0)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_steps_are_counted_as_numpy_counts_them(dtype):
-    one = np.array([1.0, -1.0, 0.0, 3.5], dtype)
-    after = one.copy()
+    before = np.array([1.0, -1.0, 0.0, 3.5], dtype)
+    after = before.copy()
     for _ in range(3):
         after = np.nextafter(after, np.array(np.inf, dtype))
-    assert ulps_apart(dtype, one, after).tolist() == [3, 3, 3, 3]
-    assert ulps_apart(dtype, after, one).tolist() == [3, 3, 3, 3]
+    assert ulps_apart(dtype, before, after).tolist() == [3, 3, 3, 3]
+    assert ulps_apart(dtype, after, before).tolist() == [3, 3, 3, 3]
 
 
 def test_steps_cross_zero():

@@ -22,18 +22,18 @@ def texts(svg):
 
 
 def heat(cells, **more):
-    told = {"low_text": "0", "high_text": "1", "row_label": "layer", "column_label": "head"}
-    return HeatMap(cells=cells, low=0.0, high=1.0, **{**told, **more})
+    labels = {"low_text": "0", "high_text": "1", "row_label": "layer", "column_label": "head"}
+    return HeatMap(cells=cells, low=0.0, high=1.0, **{**labels, **more})
 
 
 def covered(svg):
     """How many cells each opacity of a map without hints covers."""
-    found = {}
+    cells = {}
     for path in parsed(svg).iter("path"):
         if path.get("class") == "heat":
             widths = re.findall(r"h(\d+)v1", path.get("d"))
-            found[float(path.get("fill-opacity"))] = sum(map(int, widths))
-    return found
+            cells[float(path.get("fill-opacity"))] = sum(map(int, widths))
+    return cells
 
 
 def test_cells_of_a_colour_are_one_path():
@@ -85,20 +85,23 @@ def shares(*values, **more):
     return histogram_plot(made, label="sizes")
 
 
+def outline(svg):
+    """Heights of the only outline in a plot, from bin to bin."""
+    curves = [path for path in parsed(svg).iter("path") if path.get("class") == "curve"]
+    (steps,) = [path.get("d") for path in curves if "V" in path.get("d")]
+    return [float(y) for y in re.findall(r"V([\d.]+)", steps)]
+
+
 def test_an_outline_steps_over_its_bins():
     svg = shares(0.0, 0.25, 0.75, 0.0)
-    (curve,) = [p for p in parsed(svg).iter("path") if p.get("class") == "curve"
-                and "V" in p.get("d")]  # fmt: skip
-    heights = [float(y) for y in re.findall(r"V([\d.]+)", curve.get("d"))]
+    heights = outline(svg)
     ground = heights[-1]
     assert ground - heights[1] == pytest.approx(3 * (ground - heights[0]), rel=0.02)
 
 
 def test_a_logarithmic_axis_keeps_small_shares_visible():
     svg = shares(1e-5, 0.5, 0.5, 0.0, log_floor=1e-7)
-    (curve,) = [p for p in parsed(svg).iter("path") if p.get("class") == "curve"
-                and "V" in p.get("d")]  # fmt: skip
-    heights = [float(y) for y in re.findall(r"V([\d.]+)", curve.get("d"))]
+    heights = outline(svg)
     assert heights[-1] - heights[0] > 40
     assert "10⁻⁵" in texts(svg)
 

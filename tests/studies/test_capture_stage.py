@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from verbs.command_line import assay
@@ -9,7 +10,7 @@ from verbs.command_line import assay
 pytest.importorskip("transformers")
 
 from assay.captures.store import Store
-from assay.errors import BadInput
+from assay.errors import BadInput, CannotRunHere
 from assay.studies.stages.capture import TextCapture, capture_once
 
 SETTINGS = {
@@ -57,40 +58,52 @@ def test_a_model_that_is_not_there_fails_the_stage_and_nothing_is_measured(tmp_p
     assert "there is no model 'nothing'" in of(records, "capture")[0]["reason"]
 
 
-def asked(folder, **changes):
+def request(folder, **changes):
     settings = {"model": "random:llama", "to": folder / "store", "tokens": 12, "decode": 1}
     return TextCapture(**{**settings, **changes})
 
 
 def test_a_capture_is_made_once_and_again_where_it_was_interrupted(tmp_path):
-    first = capture_once(asked(tmp_path))
+    first = capture_once(request(tmp_path))
     manifest = tmp_path / "store" / "manifest.jsonl"
     written = manifest.read_text()
-    assert capture_once(asked(tmp_path)) == first and manifest.read_text() == written
+    assert capture_once(request(tmp_path)) == first and manifest.read_text() == written
     with pytest.raises(BadInput, match="a capture with other settings"):
-        capture_once(asked(tmp_path, tokens=11))
+        capture_once(request(tmp_path, tokens=11))
     assert manifest.read_text() == written  # what is there is never lost to other settings
 
     torn = "".join(written.splitlines(keepends=True)[:-2])  # without its end
     manifest.write_text(torn)
     with pytest.raises(BadInput, match="began and has not ended"):  # this process still runs
-        capture_once(asked(tmp_path))
+        capture_once(request(tmp_path))
     manifest.write_text(torn.replace(f'"pid":{os.getpid()}', '"pid":999999999'))
-    assert capture_once(asked(tmp_path)).records == first.records
+    assert capture_once(request(tmp_path)).records == first.records
     store = Store.open(tmp_path / "store")
     assert all(store.read(record) for record in store.manifest().records)
 
 
 @pytest.mark.parametrize(
-    "changes, said",
+    "changes, error, reason",
     [
-        ({"text": "no.txt"}, "cannot read the text no.txt"),
-        ({"tokens": 1 << 20}, "ask for fewer tokens"),
-        ({"model": "random:nothing"}, "random:llama"),
-        ({"dtype": "float8"}, "float8"),
+        ({"model": "no-such-model"}, BadInput, "there is no model 'no-such-model'"),
+        ({"model": "random:nothing"}, BadInput, "random:llama"),
+        ({"text": "no.txt"}, BadInput, "cannot read the text no.txt"),
+        ({"text": "binary"}, BadInput, "is not UTF-8"),
+        ({"text": "short.txt"}, BadInput, "short.txt has 5 tokens, 12 were asked for"),
+        ({"tokens": 1 << 20}, BadInput, "ask for fewer tokens"),
+        ({"dtype": "float8"}, BadInput, "float8"),
+        ({"device": "cuda:63"}, CannotRunHere, "no device 'cuda:63'"),
     ],
 )
-def test_what_cannot_be_captured_says_why(tmp_path, changes, said):
-    with pytest.raises(BadInput, match=said):
-        capture_once(asked(tmp_path, **changes))
+def test_what_cannot_be_captured_is_refused(tmp_path, monkeypatch, changes, error, reason):
+    monkeypatch.chdir(tmp_path)
+    Path("short.txt").write_text("short")
+    Path("binary").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(error, match=reason):
+        capture_once(request(tmp_path, **changes))
     assert not (tmp_path / "store").exists()
+
+
+def test_a_text_longer_than_the_positions_of_a_model_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="has 2048 positions"):
+        capture_once(request(tmp_path, tokens=3000))
