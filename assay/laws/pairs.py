@@ -22,6 +22,8 @@ _SEED = 0
 _TAIL_PERCENT = 2.5  # on either side of a 95 % interval
 # Of fewer rounds without any difference, all fall on one side of 1 in more than 5 % of the cases.
 FEWEST_ROUNDS = 6
+# Metrics whose samples come from rounds: forward, backward, both. Other samples pair with nothing.
+PAIRED_METRICS = ("latency_ms", "backward_ms", "training_ms")
 
 # A cell as one process worked through it.
 CellKey = tuple[str, str, str, str, str]

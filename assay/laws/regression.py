@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.laws.noise import MARGIN, TAIL_PERCENT, Noise, noise_of
-from assay.laws.pairs import interval, resampled_medians
+from assay.laws.pairs import PAIRED_METRICS, interval, resampled_medians
 from assay.records.schema import Record
 
-METRICS = ("latency_ms", "backward_ms", "training_ms", "graph_ms")
+METRICS = (*PAIRED_METRICS, "graph_ms")
 _SPREADS = 3.0  # standard deviations between processes that a change must exceed
 
 _Key = tuple[str, str, str]  # workload, metric, subject

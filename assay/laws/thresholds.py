@@ -15,9 +15,9 @@ import numpy as np
 from assay.laws.curves import cells_by_length, length_of, setting_of
 from assay.laws.pairs import interval, log_ratios, resampled_medians, why_unpaired
 from assay.records.schema import Record
+from assay.records.verdicts import CHECKING
 
 METRIC = "latency_ms"
-_CHECKING = ("suite", "check")  # the stages that show whether a subject is right
 _CLASS = ("heads", "kv_heads", "head_dim", "dtype", "causal")
 # A workload with anything else in its specification (a window, a mask) is in no class.
 _PLAIN = {*_CLASS, "batch", "query_length", "key_length", "seed"}
@@ -99,13 +99,13 @@ def _classes(records: Sequence[Record]) -> dict[WorkloadClass, list[Record]]:
     accused = {
         _accusation(record, everywhere=record.workload is None)
         for record in records
-        if record.stage in _CHECKING and record.status == "failed"
+        if record.stage in CHECKING and record.status == "failed"
     }
     classes: dict[WorkloadClass, list[Record]] = {}
     for record in records:
         workloads = _class_of(record)
         relevant = record.metric == METRIC or record.status != "ok"
-        if workloads is None or not relevant or record.stage in _CHECKING or not record.subject:
+        if workloads is None or not relevant or record.stage in CHECKING or not record.subject:
             continue
         if not any(_accusation(record, everywhere=each) in accused for each in (True, False)):
             classes.setdefault(workloads, []).append(record)

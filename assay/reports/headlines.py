@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean, median
 
-from assay.laws.pairs import Ratio
+from assay.laws.pairs import PAIRED_METRICS, Ratio
 from assay.records.schema import Record
 from assay.reports.numerals import counted, size_in_bytes
-from assay.reports.ratios import ROUNDS, baseline
+from assay.reports.ratios import baseline
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 from assay.reports.table import workload_or_cell
 from assay.reports.unchecked import WITHHELD
@@ -173,7 +173,7 @@ def _few_samples(records: Sequence[Record], config: Mapping[str, str]) -> Iterat
     few = [
         f"{record.subject}, {record.metric} at {workload_or_cell(record)}: {len(record.samples)}"
         for record in records
-        if record.metric in ROUNDS and record.value is not None
+        if record.metric in PAIRED_METRICS and record.value is not None
         if len(record.samples) < int(wanted)
     ]
     if few:

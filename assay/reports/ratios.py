@@ -6,13 +6,10 @@ the first is the one that no other ever comes before. Samples of different cells
 
 from collections.abc import Sequence
 
-from assay.laws.pairs import Ratio, ratio
+from assay.laws.pairs import PAIRED_METRICS, Ratio, ratio
 from assay.records.schema import Record
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table, workload_or_cell
-
-# Metrics whose samples come from rounds: forward, backward, both. Other samples pair with nothing.
-ROUNDS = ("latency_ms", "backward_ms", "training_ms")
 
 _NOTE = (
     "Median of the per-round ratios subject / against, with a 95 % bootstrap interval. "
@@ -70,7 +67,9 @@ def ratios_to_baseline(records: Sequence[Record], metric: str) -> dict[int, Rati
 def ratio_table(stage: str, records: Sequence[Record]) -> Table | None:
     """Each subject of a stage against the baseline; None where nothing was measured in pairs."""
     records = [record for record in records if record.stage == stage]
-    ratios = {k: r for metric in ROUNDS for k, r in ratios_to_baseline(records, metric).items()}
+    ratios: dict[int, Ratio] = {}
+    for metric in PAIRED_METRICS:
+        ratios |= ratios_to_baseline(records, metric)
     rows = tuple(_row(record, ratios[id(record)]) for record in records if id(record) in ratios)
     if not rows:
         return None

@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
+from assay.laws.pairs import PAIRED_METRICS
 from assay.laws.rates import rated
 from assay.records.durable import write_atomically
 from assay.records.run import RunFolder
 from assay.records.schema import CELL_SECONDS, MODELS, SEVERITY, Record, Run
-from assay.records.verdicts import is_verdict
+from assay.records.verdicts import CHECKING, is_verdict
 from assay.reports.contents import Contents
-from assay.reports.ratios import ROUNDS, ratios_to_baseline
+from assay.reports.ratios import ratios_to_baseline
 
 SCHEMA = 1
 _MEMORY = (
@@ -29,7 +30,7 @@ _MEMORY = (
     "fragmentation",
     "kv_cache_bytes",
 )
-_CORRECTNESS = ("suite", "check", MODELS)
+_CORRECTNESS = (*CHECKING, MODELS)
 _ERRORS = ("max_error_", "gradient")  # beside the verdicts, where a stage checks what it times
 _FIELDS = ("metric", "value", "unit", "status", "reason", "cause", "level", "source", "alone")
 _RATIO = ("against", "value", "low", "high", "rounds")
@@ -153,7 +154,7 @@ def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
     derived: dict[int, dict[str, Any]] = {}
     for stage in dict.fromkeys(record.stage for record in records):
         of_stage = [record for record in records if record.stage == stage]
-        for metric in ROUNDS:
+        for metric in PAIRED_METRICS:
             for key, ratio in ratios_to_baseline(of_stage, metric).items():
                 fields = {name: getattr(ratio, name) for name in _RATIO}
                 derived.setdefault(key, {})["ratio"] = {**fields, "reason": ratio.reason or None}

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from assay.laws.curves import MEASURING
-from assay.laws.pairs import Ratio
+from assay.laws.pairs import PAIRED_METRICS, Ratio
 from assay.laws.quantiles import quartiles
 from assay.laws.rates import Rate, rated
 from assay.records.schema import CELL_SECONDS, Record, WorkloadIdentity
 from assay.reports.numerals import DASH, number, size_in_bytes
-from assay.reports.ratios import ROUNDS, ratios_to_baseline, subject_order
-from assay.reports.table import Entry, Table, shorten_workloads
+from assay.reports.ratios import ratios_to_baseline, subject_order
+from assay.reports.table import NO_RECORD, Entry, Table, shorten_workloads
 
-FORWARD, BACKWARD, TRAINING = ROUNDS
+FORWARD, BACKWARD, TRAINING = PAIRED_METRICS
 NONE_KNOWN = "none known"
 _TELEMETRY = ("sm_clock_mhz", "power_w", "temperature_c")  # of a device, not of a subject
 _STATUS_TEXTS = {"oom": "OOM", "failed": "FAILED"}  # the other statuses are written as they are
@@ -38,7 +38,6 @@ _PREFIXES = {
     "reserved": "memory",
     "fragmentation": "memory",
 }
-_NO_RECORD = "no record of this metric"
 _SORTED_BY = ("dtype", "causal", "heads", "kv_heads", "head_dim", "batch", "key_length")
 _LONGEST_KERNEL = 27  # letters
 
@@ -69,7 +68,7 @@ class Row:
         own = [r for r in self.endings if probe in r.metric.split("+")]
         for record in own or filter(_ends_all, self.endings):
             return record.status, record.reason or ""
-        return "ok", _NO_RECORD
+        return "ok", NO_RECORD
 
     def absent(self, metric: str = FORWARD) -> Entry:
         """The entry of a metric that has no value."""
@@ -221,7 +220,7 @@ def _add_rates(rows: Iterable[Row], records: Sequence[Record]) -> None:
 
 
 def _add_ratios(rows: Iterable[Row], records: Sequence[Record]) -> None:
-    for metric in ROUNDS:
+    for metric in PAIRED_METRICS:
         ratios = ratios_to_baseline(records, metric)
         for row in rows:
             record = row.records.get(metric)

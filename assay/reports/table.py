@@ -9,6 +9,8 @@ from assay.laws.quantiles import quartiles
 from assay.records.schema import Measurement, Record
 from assay.reports.numerals import DASH, number
 
+NO_RECORD = "no record of this metric"  # the reason of an absence
+
 T = TypeVar("T")
 
 

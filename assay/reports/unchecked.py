@@ -11,7 +11,7 @@ import msgspec
 
 from assay.laws.curves import MEASURING
 from assay.records.schema import Record
-from assay.records.verdicts import is_verdict, is_wrong
+from assay.records.verdicts import CHECKING, is_verdict, is_wrong
 from assay.reports.contents import Contents
 
 WITHHELD = "speed withheld"  # the beginning of such a record's reason
@@ -43,7 +43,7 @@ def _reason(
     """Reason to withhold a record; empty where it is no speed, or was checked."""
     if record.unit not in _SPEED_UNITS or record.value is None or not record.workload:
         return ""
-    if record.stage in ("suite", "check", "host"):
+    if record.stage in (*CHECKING, "host"):
         return ""
     broken = suite.get(record.subject)
     if broken:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from assay.records.schema import Record
+from assay.reports.panels import parameters
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row, speed_rows
 from assay.reports.table import Entry, Table
 
@@ -62,7 +63,7 @@ def _table(rest: dict[str, Any], rows: Sequence[Row], subjects: Sequence[str]) -
         by_place.setdefault(key, {}).setdefault(row.subject, row)
     absent = Entry(text="not planned")
     return Table(
-        title=f"Head dimension by length: {_workloads(rest)}",
+        title=f"Head dimension by length: {', '.join(parameters(rest).values())}",
         columns=("head_dim", "length", *(f"{s} {name}" for s in subjects for name in columns)),
         rows=tuple(
             (
@@ -78,11 +79,3 @@ def _table(rest: dict[str, Any], rows: Sequence[Row], subjects: Sequence[str]) -
         ),
         note=note,
     )
-
-
-def _workloads(rest: dict[str, Any]) -> str:
-    mask = "causal" if rest.get("causal") else "full"
-    heads = f"{rest.get('heads')}/{rest.get('kv_heads')} heads"
-    known = ("batch", "heads", "kv_heads", "dtype", "causal", "seed")
-    more = [f"{name} {value}" for name, value in rest.items() if name not in known]
-    return ", ".join((f"batch {rest.get('batch')}", heads, str(rest.get("dtype")), mask, *more))

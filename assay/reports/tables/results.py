@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from assay.records.schema import CELL_SECONDS, Record
 from assay.records.verdicts import ERROR_OVER_BUDGET
 from assay.reports.numerals import DASH
-from assay.reports.table import Entry, Table, value_entry, workload_or_cell
+from assay.reports.table import NO_RECORD, Entry, Table, value_entry, workload_or_cell
 
-_NO_RECORD = "no record of this metric"
 _SPREAD = "A value with samples is followed by their quartiles and their number."
 _FILLED_SHARE = 0.4  # of a table's entries; with less, records are listed one by one
 
@@ -76,7 +75,7 @@ def _metrics(records: Sequence[Record]) -> list[Metric]:
 def _entries(values: dict[Metric, Record], metrics: Sequence[Metric]) -> Iterator[Entry]:
     """An entry for each column; where a row lacks one, how its subject ended explains it."""
     endings = [r for r in values.values() if r.status != "ok" and r.value is None]
-    absent = value_entry(endings[0]) if endings else Entry(text=DASH, hint=_NO_RECORD)
+    absent = value_entry(endings[0]) if endings else Entry(text=DASH, hint=NO_RECORD)
     for metric in metrics:
         yield value_entry(values[metric]) if metric in values else absent
 
