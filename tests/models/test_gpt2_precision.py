@@ -4,7 +4,7 @@ A part may lose twice what GPT-2 itself loses in float32, or one unit in the las
 are medians over models of several seeds: the loss of a single model varies by more than a factor
 of 2 with its weights and with the order in which a machine adds, so one model of each failed on ARM
 with nothing wrong. Of 60 models of each of five sound parts at length 1, between 1 and 10 % were
-over twice GPT-2's loss at the same seed; of 4,000 medians of 9 of them none was (the largest: 1.72).
+over twice GPT-2's loss of the same seed; of 4,000 medians of 9 of them none was (at most 1.72).
 """
 
 from functools import cache
