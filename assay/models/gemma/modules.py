@@ -1,4 +1,4 @@
-"""What both Gemma models are built of: projections, rotary positions, norm, embedding, the stack.
+"""Building blocks of both Gemma models: projections, rotary positions, norm, embedding, stack.
 
 B batch, T or S length, D width, N query heads, K kv heads, H head dimension. Functions that make
 submodules are called inside a compact method: the submodules, and so the parameters, belong to it.

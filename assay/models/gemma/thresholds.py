@@ -41,7 +41,7 @@ class _Workloads(msgspec.Struct, frozen=True, kw_only=True):
     layer: str | None = None
 
 
-class _Host(msgspec.Struct, frozen=True):
+class _HostThresholds(msgspec.Struct, frozen=True):
     classes: list[_Workloads]
 
 
@@ -50,7 +50,7 @@ class _Schema(msgspec.Struct, frozen=True):
 
 
 class _File(_Schema, frozen=True):
-    hosts: dict[str, _Host]
+    hosts: dict[str, _HostThresholds]
 
 
 def measured_core(
@@ -73,7 +73,7 @@ def measured_core(
         return None
     measured = [
         entry
-        for entry in _load(path).get(_fingerprint(), _Host([])).classes
+        for entry in _load(path).get(_fingerprint(), _HostThresholds([])).classes
         if entry.level == "layer"
         and entry.layer in (None, layer)
         and (entry.heads, entry.kv_heads, entry.head_dim) == (heads, kv_heads, head_dim)
@@ -94,7 +94,7 @@ def _path() -> Path | None:
     return DEFAULT_FILE if DEFAULT_FILE.exists() else None
 
 
-def _load(path: Path) -> dict[str, _Host]:
+def _load(path: Path) -> dict[str, _HostThresholds]:
     try:
         content = path.read_bytes()
         schema = msgspec.json.decode(content, type=_Schema).schema

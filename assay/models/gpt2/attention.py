@@ -47,7 +47,7 @@ class SelfAttention(nn.Module):
         self.c_proj = linear(config, config.n_head * config.head_dim, config.n_embd, residual=True)
 
     def streams(self, dtype: str) -> tuple[Stream, ...]:
-        """What a cache keeps of each token."""
+        """Streams that a cache keeps of each token."""
         codes = tuple(codec.code_width for codec in self.codecs)
         spec = self.source.kv_spec(dtype, codes) if codes else self.source.kv_spec(dtype)
         return self.layout.streams(spec)

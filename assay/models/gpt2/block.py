@@ -36,7 +36,7 @@ class Block(nn.Module):
         self.drop = nn.Dropout(config.dropout)
 
     def kept(self, dtype: str) -> tuple[tuple[Stream, ...], tuple[State, ...]]:
-        """What a cache keeps for this block: of each token, and of a sequence."""
+        """Streams of each token and states of a sequence that a cache keeps for this block."""
         streams = self.attn.streams(dtype)
         states: tuple[State, ...] = ()
         for coupling in self._coupled():

@@ -162,7 +162,7 @@ def _unshared(
 def _differences(
     tensors: Mapping[str, torch.Tensor], saved: CheckpointIdentity, model: torch.nn.Module
 ) -> list[str]:
-    """What keeps a checkpoint from filling a model, one sentence each."""
+    """Reasons why a checkpoint does not fill a model, one sentence each."""
     wanted, tied = _unshared(model.state_dict())
     wrong = [f"{name} is missing" for name in wanted if name not in tensors]
     wrong += [f"{name} is unexpected" for name in tensors if name not in wanted]

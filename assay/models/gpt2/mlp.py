@@ -40,7 +40,7 @@ class DenseMLP(nn.Module):
 
 
 class AttentionExports(NamedTuple):
-    """What attention leaves for the MLP of its block."""
+    """Results of attention that the MLP of its block may read."""
 
     latent: torch.Tensor  # [B, T, latent width], of the new tokens, before any codec
     weights: torch.Tensor | None  # [B, H, T, S], where a coupling wants them
@@ -65,7 +65,7 @@ class Coupling(nn.Module):
         return ()
 
     def added_latent(self, context: Context) -> torch.Tensor | None:
-        """What the block before adds to the new latents, [B, T, latent width]."""
+        """Addition of the block before to the new latents, [B, T, latent width]."""
         return None
 
     def head_factor(self, context: Context) -> torch.Tensor | None:
@@ -79,7 +79,7 @@ class Coupling(nn.Module):
         return hidden
 
     def emit(self, hidden: torch.Tensor, past: LayerCache | None) -> dict[str, torch.Tensor]:
-        """What the next block is handed."""
+        """Tensors for the next block, by name."""
         return {}
 
     def neutral_(self) -> None:

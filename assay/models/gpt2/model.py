@@ -23,7 +23,7 @@ IGNORED = -1  # a target that is not counted
 
 
 class Decoder(nn.Module):
-    """What every variant is; `variant` is set on the class by `class_of`."""
+    """The decoder that every variant is; `class_of` sets `variant` on the class."""
 
     variant: Variant
 

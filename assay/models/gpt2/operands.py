@@ -132,7 +132,7 @@ class RowMap:
         return rows if self.expand is None else rows @ self.expand[0]
 
     def constant(self, vectors: torch.Tensor) -> torch.Tensor:
-        """What the product with a row lacks, the same for every row: [B, H, T, 1]."""
+        """Part of the product that no row holds, the same for every row: [B, H, T, 1]."""
         bias = self.bias
         if self.expand is not None and self.expand[1] is not None:
             bias = bias + self.weight @ self.expand[1]

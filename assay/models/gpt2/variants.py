@@ -88,7 +88,7 @@ class Variant:
         return Variant(parts={slot: kept[slot] for slot in SLOTS if slot in kept})
 
     def build(self, slot: str, config: Any, layer: int, **context: Any) -> Any:
-        """What the part in `slot` makes for a layer; None where the slot is empty."""
+        """Module of the part in `slot` for a layer; None where the slot is empty."""
         if slot not in self.parts:
             return None
         part = self.parts[slot]

@@ -1,7 +1,8 @@
 """The file of a checkpoint: safetensors with the identity of its model in the metadata.
 
-It is written beside its place, made durable and then given its name. Reading refuses what is cut
-short, changed, of another format or of another program; nothing in a file is ever executed.
+The library safetensors writes and reads the tensors. The file is written beside its place, made
+durable and then given its name. Reading refuses what is cut short, changed, of another format or of
+another program; nothing in a file is ever executed.
 """
 
 import hashlib

@@ -9,5 +9,5 @@ JOINS = True
 
 
 def build(config: RA_MLA_Config, layer: int) -> dict[str, tuple[str, ...]]:
-    """Which roles come out of which latent; queries come out of the token itself."""
+    """Roles that each latent gives; queries come out of the token itself."""
     return {"latent": ("k",), "value_latent": ("v",)}
