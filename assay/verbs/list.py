@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from assay.plugins import Plugin
 
 EXAMPLE = "Example: assay list probes --plugins my_plugins"
+PARTS = "parts"  # of models; only they have options
 STEPS = "steps"  # no plugins: see assay/models/gpt2/steps.py
 
 
@@ -58,11 +59,17 @@ def _state(plugin: "Plugin") -> str:
     return f"not installed: {', '.join(plugin.missing)}" if plugin.missing else "ready"
 
 
-def _options(plugin: "Plugin") -> dict[str, object]:
-    """Defaults of the options by name; parts of models have some."""
+def _options(plugin: "Plugin") -> tuple[dict[str, object], str]:
+    """Defaults of a model part's options by name, and the state with what is wrong with them."""
+    from assay.errors import BadInput
     from assay.models.gpt2.options import declared
 
-    return {option.name: option.default for option in declared(plugin)}
+    if plugin.kind != PARTS or plugin.problem:
+        return {}, _state(plugin)
+    try:
+        return {option.name: option.default for option in declared(plugin)}, _state(plugin)
+    except BadInput as error:
+        return {}, str(error)
 
 
 def _show(listed: "list[Plugin]") -> None:
@@ -70,16 +77,17 @@ def _show(listed: "list[Plugin]") -> None:
     kinds = max((len(plugin.kind) for plugin in listed), default=0)
     names = max((len(plugin.name) for plugin in listed), default=0)
     for plugin in listed:
-        state = "" if _state(plugin) == "ready" else f" [{_state(plugin)}]"
-        options = ", ".join(f"{name}={value}" for name, value in _options(plugin).items())
-        summary = plugin.summary + (f" Options: {options}." if options else "")
-        print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {summary}{state}")
+        options, state = _options(plugin)
+        defaults = ", ".join(f"{name}={value}" for name, value in options.items())
+        summary = plugin.summary + (f" Options: {defaults}." if defaults else "")
+        note = "" if state == "ready" else f" [{state}]"
+        print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {summary}{note}")
 
 
 def _print_json(listed: "list[Plugin]") -> None:
     import json
 
     for plugin in listed:
+        options, state = _options(plugin)
         row = {"kind": plugin.kind, "name": plugin.name, "summary": plugin.summary}
-        row |= {"path": str(plugin.path), "state": _state(plugin), "options": _options(plugin)}
-        print(json.dumps(row))
+        print(json.dumps({**row, "path": str(plugin.path), "state": state, "options": options}))

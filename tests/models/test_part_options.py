@@ -124,6 +124,20 @@ def test_the_list_shows_them_without_torch(folder, tmp_path):
     assert "Options: loud_gain=1.5, loud_width=64, loud_layers=all, loud_mode=plain." in text
 
 
+def test_the_list_goes_on_beside_a_declaration_that_cannot_be(folder, tmp_path):
+    """One bad part of a user's folder once ended the list of all plugins half-way."""
+    wrong = LOUD.replace('"loud_gain":', '"loud gain":')
+    (folder / "loud.py").write_text(wrong)
+    (folder / "other.py").write_text(
+        '"""Attention."""\nOPTIONS = ["a"]\ndef attention(q, k, v, *, causal, scale): ...\n'
+    )
+    listed = assay("list", "--plugins", folder, "--json", cwd=tmp_path)
+    rows = {row["name"]: row for row in map(json.loads, listed.stdout.splitlines())}
+    assert listed.returncode == 0
+    assert "the option 'loud gain' is declared as" in rows["loud"]["state"]
+    assert rows["other"]["state"] == "ready" and rows["splice"]["options"]
+
+
 @pytest.mark.parametrize(
     ("declared_as", "reason"),
     [
