@@ -1,4 +1,4 @@
-"""What a model takes at GPT-2 124M size, counted without memory."""
+"""Parameters and cache of a model at GPT-2 124M size, counted without memory."""
 
 import pytest
 
@@ -40,26 +40,26 @@ def subject_of(kind) -> ExaminedModel:
     return ExaminedModel(name=kind.__name__, build=kind, config=config)
 
 
-def test_it_is_that_of_the_model_itself():
-    options = {"d_latent": 128}
-    subject = variant_model("GPT2_MLA", options)
-    found = full_size(subject, options)
+def test_numbers_are_those_of_a_model_that_is_built():
+    subject = variant_model("GPT2_MLA", {"d_latent": 128})
+    options = {"d_latent": 128, "n_layers": 2}
+    size = full_size(subject, options)
     model = type(subject.make(0))(type(subject.config)(**options))
-    assert found.parameters == sum(parameter.numel() for parameter in model.parameters())
-    assert found.cache_bytes_per_token == 12 * 128 * 2 and not found.reason
+    assert size.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert size.cache_bytes_per_token == 2 * 128 * 2 and not size.reason
 
 
-def test_nothing_is_left_behind():
+def test_dtype_and_device_are_restored():
     full_size(variant_model("GPT2"), {})
-    made = torch.nn.Linear(2, 2)
-    assert made.weight.dtype == torch.float32 and made.weight.device.type == "cpu"
+    layer = torch.nn.Linear(2, 2)
+    assert layer.weight.dtype == torch.float32 and layer.weight.device.type == "cpu"
 
 
-def test_what_is_fixed_is_not_told_of_each_token():
+def test_a_fixed_part_of_the_cache_is_no_part_of_a_token():
     assert full_size(subject_of(Claims), {}).cache_bytes_per_token == 2
 
 
-def test_what_is_not_known_has_a_reason():
+def test_an_unknown_number_has_a_reason():
     unclaimed = full_size(subject_of(Plain), {})
     assert unclaimed.parameters == 50304 * 768 and unclaimed.cache_bytes_per_token is None
     assert "has no cache_bytes" in unclaimed.reason

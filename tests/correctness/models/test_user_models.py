@@ -1,4 +1,4 @@
-"""Models in files of the user's: which classes count, what they are given, what is refused."""
+"""Models in a user's files: classes that count, what they are given, and refusals."""
 
 import pytest
 
@@ -57,9 +57,9 @@ def test_what_is_imported_or_no_model_does_not_count(tmp_path):
     head = HEAD + "from base_of_child import GPT2_Base\n\nclass GPT2Config:\n    pass\n"
     head += "\nclass GPT2_Layer(nn.Module):\n    pass\n"
     head += "\nclass GPT2_Child(GPT2_Base):\n    pass\n"
-    found = load_all(written(tmp_path / "child.py", head=head))
-    assert [subject.name for subject in found] == ["GPT2_Child"]
-    assert found[0].make(0).get_num_params() == 61 * 16
+    (child,) = load_all(written(tmp_path / "child.py", head=head))
+    assert child.name == "GPT2_Child"
+    assert child.make(0).get_num_params() == 61 * 16
 
 
 @pytest.mark.parametrize(
@@ -81,24 +81,24 @@ def test_a_file_without_a_usable_model_is_refused(tmp_path, content, message):
 
 def test_a_constructor_that_raises_fails_all_gates(tmp_path):
     file = written(tmp_path / "mine.py", text(more="self.x = nn.Linear(4)"))
-    found = run_gates(load_all(file)[0])
-    assert {finding.status for finding in found.values()} == {"failed"}
-    reason = found["step"].reason
-    assert reason.startswith("cannot be built with GPTConfig: TypeError: ")
-    assert reason.endswith("(mine.py:9: self.x = nn.Linear(4))")
+    findings = run_gates(load_all(file)[0])
+    assert {finding.status for finding in findings.values()} == {"failed"}
+    for reason in (finding.reason for finding in findings.values()):
+        assert reason.startswith("cannot be built with GPTConfig: TypeError: ")
+        assert reason.endswith("(mine.py:9: self.x = nn.Linear(4))")
 
 
 def test_a_forward_that_raises_is_a_finding_with_its_line(tmp_path):
     file = written(tmp_path / "mine.py", text(last="logits = logits @ torch.ones(3, 3)"))
-    found = run_gates(load_all(file)[0])
-    assert found["init"].status == "ok" and found["causality"].status == "failed"
-    assert found["step"].reason.startswith("RuntimeError: ")
-    assert found["step"].reason.endswith("logits = logits @ torch.ones(3, 3))")
+    findings = run_gates(load_all(file)[0])
+    assert findings["init"].status == "ok" and findings["causality"].status == "failed"
+    assert findings["step"].reason.startswith("RuntimeError: ")
+    assert findings["step"].reason.endswith("logits = logits @ torch.ones(3, 3))")
 
 
-def test_a_model_that_sees_no_other_token_is_told_of(tmp_path):
-    found = run_gates(load_all(written(tmp_path / "mine.py", text()))[0])
-    failed = {gate: finding.reason for gate, finding in found.items() if finding.status == "failed"}
+def test_a_model_that_sees_no_other_token_fails_causality(tmp_path):
+    findings = run_gates(load_all(written(tmp_path / "mine.py", text()))[0])
+    failed = {gate: each.reason for gate, each in findings.items() if each.status == "failed"}
     assert list(failed) == ["causality"]
     assert "do not depend on any token before it" in failed["causality"]
-    assert found["cached"].status == "unsupported"
+    assert findings["cached"].status == "unsupported"

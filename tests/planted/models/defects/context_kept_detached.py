@@ -15,5 +15,5 @@ REPLACE = {
 """,
 }
 PLANTED = "logits depend on the previous batch"
-CAUGHT_BY = ("state", "gradients")
+CAUGHT_BY = ("state",)
 CAUSE = ("state", "call", "batch", "left", "gate_up", "gate_down")

@@ -40,5 +40,5 @@ REPLACE = {
     ),
 }
 PLANTED = "the splice is bypassed without a cache"
-CAUGHT_BY = ("splice", "gradients", "cached")
+CAUGHT_BY = ("splice",)
 CAUSE = ("splice", "codec", "compress", "cache")

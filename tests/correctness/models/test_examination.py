@@ -1,0 +1,72 @@
+"""Examinations: the gates that run, what their findings say, and what they leave behind.
+
+Wrong models for each gate, and sound ones, are in tests/planted.
+"""
+
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from planted import patches
+
+from assay import plugins
+from assay.correctness.models import user_models
+from assay.correctness.models.examination import load_gates, run_gates
+from assay.errors import BadInput
+
+MODELS = Path(patches.__file__).parent / "models"
+
+
+@pytest.fixture
+def subject(tmp_path):
+    def load(name="sound/nanogpt"):
+        path = patches.PatchedFile(MODELS / f"{name}.py").write(tmp_path)
+        (class_name,) = user_models.model_names(path)
+        return user_models.load(path, class_name)
+
+    return load
+
+
+def test_all_gates_run_in_order_and_leave_the_random_state_alone(subject):
+    before = torch.get_rng_state()
+    findings = run_gates(subject())
+    assert list(findings) == list(load_gates())
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_every_gate_says_how_to_debug():
+    gates = plugins.listing("gates").values()
+    assert all(gate.literals["DEBUG"] and gate.literals["ORDER"] < 100 for gate in gates)
+
+
+def test_a_gate_that_does_not_apply_says_why(subject):
+    findings = run_gates(subject(), ["neutral", "gauge", "splice", "bytes"])
+    assert {finding.status for finding in findings.values()} == {"unsupported"}
+    reason = findings["bytes"].reason
+    assert "no cache_bytes" in reason and "512 for each" in reason
+
+
+def test_findings_give_numbers_and_the_mode(subject):
+    leaky = subject("defects/ra_transposes_masked_scores")  # in training only
+    finding = run_gates(leaky, ["causality"])["causality"]
+    assert "in train mode" in finding.reason and "in eval mode" not in finding.reason
+    assert finding.value > 1e-6 and finding.unit
+
+
+def test_an_unknown_gate_is_refused(subject):
+    with pytest.raises(BadInput, match=r"no gate 'sharpness'; there are logits, step"):
+        run_gates(subject(), ["sharpness"])
+
+
+def test_a_gate_of_the_users_own(subject, tmp_path):
+    (tmp_path / "small.py").write_text(
+        '"""The model has few weights."""\n\n'
+        "from assay.correctness.models.finding import failed, passed\n\n"
+        "def examine(subject):\n"
+        "    count = subject.make(0).get_num_params()\n"
+        "    return (passed if count < 100 else failed)(f'{count} weights', value=count)\n"
+    )
+    finding = run_gates(subject(), ["small"], folders=[tmp_path])["small"]
+    assert finding.status == "failed" and "weights" in finding.reason
