@@ -4,6 +4,8 @@ import re
 import struct
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 from build_run import append, begin, checked, end, latency
 
@@ -159,6 +161,20 @@ def test_every_figure_says_what_it_draws_and_takes_nothing():
     for plugin in listing("figures").values():
         assert plugin.summary, plugin.path
         assert load(plugin).draw([]) == []
+
+
+def test_what_is_no_code_is_in_the_wheel():
+    """Templates, stylesheet and script lie beside the code, where setuptools takes only .py files."""
+    root = Path(__file__).parents[2]
+    setuptools = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
+    packed = {
+        path
+        for package, patterns in setuptools["package-data"].items()
+        for pattern in patterns
+        for path in (root / package.replace(".", "/")).glob(pattern)
+    }
+    files = (path for path in (root / "assay").rglob("*") if path.is_file())
+    assert {path for path in files if path.suffix not in (".py", ".pyc")} == packed
 
 
 def _files(built):
