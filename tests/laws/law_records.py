@@ -91,22 +91,38 @@ def flash(s):
     return 1e-6 * 1100 * s
 
 
-def run_json(*, host: str = HOST, name: str = RUN, device: str = "cuda:0") -> Run:
-    """The run.json of a run on a machine with one GPU of 140 GiB."""
-    devices = [
-        {"kind": "cpu", "index": 0, "name": "A CPU", "memory_bytes": 8 << 30},
-        {"kind": "cuda", "index": 0, "name": "A GPU", "memory_bytes": 140 << 30},
+def level(lengths=LENGTHS) -> list[Record]:
+    """Two subjects, eager and flash, whose noise is symmetric, so that no difference is real."""
+    samples = {"eager": [1.0, 1.1, 1.2, 1.1] * 10, "flash": [1.0, 1.2, 1.1, 1.1] * 10}
+    return [
+        record(samples=values, subject=subject, workload=workload(length))
+        for length in lengths
+        for subject, values in samples.items()
     ]
+
+
+GPU = (
+    {"kind": "cpu", "index": 0, "name": "A CPU", "memory_bytes": 8 << 30},
+    {"kind": "cuda", "index": 0, "name": "A GPU", "memory_bytes": 140 << 30},
+)
+
+
+def run_json(
+    *, host: str = HOST, name: str = RUN, device: str | None = "cuda:0", devices=GPU
+) -> Run:
+    """The run.json of a run on one of the described `devices`: a GPU of 140 GiB."""
     session = Session(
         number=1,
         started="2025-01-01T00:00:00.000Z",
         commit="0123456789abcdef0123",
         dirty=False,
-        host={"fingerprint": host, "devices": devices},
+        host={"fingerprint": host, "devices": list(devices)},
         command=["assay", "bench"],
     )
     fields = {"schema": SCHEMA, "run": name, "study": "bench", "config": {}, "plugins": []}
-    return Run(**fields, sessions=[session], reasons={}, devices=[device], host=host)
+    return Run(
+        **fields, sessions=[session], reasons={}, devices=[device] if device else None, host=host
+    )
 
 
 def write_run(results: Path, records: list[Record], **changes) -> Path:

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from law_records import HOST, LENGTHS, record, workload
+from law_records import HOST, LENGTHS, record, run_json, workload
 
 from assay.laws.machines import capacities, capacity
 from assay.laws.oom import input_bytes, oom_lengths
-from assay.records.schema import SCHEMA, Run, Session
 
 GIB = 1 << 30
 H200 = {HOST: 140.0 * GIB}
@@ -102,17 +101,6 @@ def test_as_many_terms_as_lengths_give_a_length_without_an_error():
     assert limit.predicted is not None and limit.low is None and "not known" in limit.reason
 
 
-def run(devices, described):
-    session = Session(
-        number=1, started="", commit=None, dirty=None, command=[],
-        host={"fingerprint": HOST, "devices": described},
-    )  # fmt: skip
-    return Run(
-        schema=SCHEMA, run="r", study="s", config={}, sessions=[session], plugins=[], reasons={},
-        devices=devices,
-    )  # fmt: skip
-
-
 GPUS = [
     {"kind": "cpu", "index": 0, "memory_bytes": 7},
     {"kind": "cuda", "index": 0, "memory_bytes": 100},
@@ -122,12 +110,15 @@ GPUS = [
 
 
 def test_the_capacity_is_that_of_the_device_measured_on():
-    assert capacity(run(["cuda:1"], GPUS)) == 200
-    assert capacities([run(["cuda:0"], GPUS), run(["cpu"], GPUS)])[HOST] == 100
-    for devices, words in (
-        (["cpu"], "not on an accelerator"),
+    def on(device):
+        return run_json(device=device, devices=GPUS)
+
+    assert capacity(on("cuda:1")) == 200
+    assert capacities([on("cuda:0"), on("cpu")])[HOST] == 100
+    for device, words in (
+        ("cpu", "not on an accelerator"),
         (None, "not named"),
-        (["cuda:2"], "memory of cuda:2 is not known"),
-        (["cuda:3"], "does not describe cuda:3"),
+        ("cuda:2", "memory of cuda:2 is not known"),
+        ("cuda:3", "does not describe cuda:3"),
     ):
-        assert words in capacity(run(devices, GPUS))
+        assert words in capacity(on(device))

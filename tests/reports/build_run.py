@@ -4,6 +4,9 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
+from laws import law_records
+from laws.law_records import HOST, RUN
+
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder, now, save, stage_records, write_done
 from assay.records.schema import (
@@ -15,9 +18,6 @@ from assay.records.schema import (
     Session,
     WorkloadIdentity,
 )
-
-RUN = "20250101T000000Z-abcd"
-HOST = "deadbeef00000000"
 
 
 def begin(folder: Path, **changes) -> RunFolder:
@@ -62,24 +62,9 @@ def begin(folder: Path, **changes) -> RunFolder:
 
 
 def workload(key_length: int = 128, **changes) -> WorkloadIdentity:
-    spec = {
-        "batch": 1,
-        "heads": 8,
-        "kv_heads": 2,
-        "query_length": key_length,
-        "key_length": key_length,
-        "head_dim": 64,
-        "dtype": "float32",
-        "causal": True,
-        "seed": 0,
-        **changes,
-    }
-    name = (
-        f"b{spec['batch']}_h{spec['heads']}_kv{spec['kv_heads']}_q{spec['query_length']}"
-        f"_k{spec['key_length']}_d{spec['head_dim']}_{'causal' if spec['causal'] else 'full'}"
-        f"_{spec['dtype']}"
-    )
-    return WorkloadIdentity(name=name, spec=spec, content="c" * 16)
+    """Causal attention of one sequence in float32, 8 heads and 2 kv heads of 64."""
+    sizes = {"heads": 8, "kv_heads": 2, "head_dim": 64, "dtype": "float32"}
+    return law_records.workload(key_length, **{**sizes, **changes})
 
 
 def append(run: RunFolder, stage: str, cell: str, *measured: Measurement, attempt: int = 1) -> None:

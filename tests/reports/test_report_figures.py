@@ -10,16 +10,6 @@ from assay.reports.figures import accuracy
 from assay.reports.figures import latency as latency_figure
 
 
-def test_latency_has_a_chart_for_each_dtype_and_mask(tmp_path):
-    run = begin(tmp_path)
-    for dtype in ("float32", "bfloat16"):
-        for causal in (True, False):
-            given = workload(128, dtype=dtype, causal=causal)
-            append(run, "bench", given.name, latency("sdpa", [1.0, 2.0], workload=given))
-    charts = latency_figure.draw(read_contents(run).records)
-    assert len({chart.file_stem for chart in charts}) == 4
-
-
 def test_latency_is_the_median_with_quartiles_in_order_of_length(run):
     [chart] = latency_figure.draw(read_contents(run).records)
     sdpa = next(series for series in chart.series if series.subject == "sdpa")
@@ -42,16 +32,25 @@ def test_a_crash_under_its_probes_name_is_named_too(tmp_path):
     assert [series.subject for series in chart.series] == ["sdpa"]
 
 
-def test_workloads_that_differ_in_more_than_length_are_panels_of_one_figure(tmp_path):
+@pytest.mark.parametrize(
+    ("name", "values", "panels"),
+    [
+        ("batch", (1, 4), ["batch 1", "batch 4"]),
+        ("dtype", ("float32", "bfloat16"), ["float32", "bfloat16"]),
+        ("causal", (True, False), ["causal", "full"]),
+    ],
+)
+def test_workloads_that_differ_in_more_than_length_are_panels(tmp_path, name, values, panels):
     run = begin(tmp_path)
-    for batch in (1, 4):
+    for value in values:
         for length in (128, 256):
-            given = workload(length, batch=batch)
-            append(run, "bench", given.name, latency("sdpa", [1.0, 2.0], workload=given))
+            identity = workload(length, **{name: value})
+            append(run, "bench", identity.name, latency("sdpa", [1.0, 2.0], workload=identity))
     charts = latency_figure.draw(read_contents(run).records)
-    assert [chart.panel for chart in charts] == ["batch 1", "batch 4"]
+    assert [chart.panel for chart in charts] == panels
+    assert len({chart.file_stem for chart in charts}) == 2
     assert [group.file_stem for group in grouped(charts)] == ["latency_bench"]
-    assert all("heads 8/2" in chart.note and "batch" not in chart.note for chart in charts)
+    assert all("heads 8/2" in chart.note and panels[0] not in chart.note for chart in charts)
     assert all(series.x == (128, 256) for chart in charts for series in chart.series)
 
 

@@ -6,7 +6,7 @@ from build_run import append, begin, end, latency, measured, workload
 from assay.reports.contents import read_contents
 from assay.reports.figures import crossover
 from assay.reports.headlines import comparisons, warnings
-from assay.reports.ratios import baseline, subject_order
+from assay.reports.ratios import baseline, ratio_table, subject_order
 from assay.reports.report import compose
 from assay.reports.speed_rows import short_kernel, speed_rows
 from assay.reports.tables import head_dims, kernels, memory, speed
@@ -93,6 +93,28 @@ def test_the_baseline_is_the_same_in_every_cell(made):
     table = speed.tables("bench", made)[0]
     entry = cells(table, "sdpa", "s256")["over eager"]
     assert entry.value is None and "eager was not timed in this cell" in entry.hint
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "alone", "ratio", "interval", "rounds"),
+    [
+        # The median of per-round ratios, not the ratio of medians, which is 3.
+        ([1.0, 10.0, 100.0] * 3, [0.5, 30.0, 50.0] * 3, False, "0.5000", "0.5000–3", "9"),
+        # Who sat rounds out is compared over those that both have.
+        ([1.0, 2.0, 3.0], [1.0, 4.0], False, "1.500", "—", "2"),
+        # After a crash the others run alone; equal numbers of samples do not make them pairs.
+        ([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], True, "—", "—", "—"),
+    ],
+)
+def test_ratios_are_of_rounds_that_were_interleaved(
+    tmp_path, theirs, ours, alone, ratio, interval, rounds
+):
+    run = begin(tmp_path)
+    pair = latency("eager", theirs, alone=alone), latency("sdpa", ours, alone=alone)
+    append(run, "bench", "k128", *pair)
+    [row] = ratio_table("bench", read_contents(run).records).entries
+    assert [entry.text for entry in row[2:]] == ["sdpa", "eager", ratio, interval, rounds]
+    assert ("ran alone" in row[4].hint) == alone
 
 
 def test_order_is_merged_from_cells_that_each_lack_something(tmp_path):
