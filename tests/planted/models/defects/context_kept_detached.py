@@ -15,5 +15,5 @@ REPLACE = {
 """,
 }
 PLANTED = "logits depend on the previous batch"
-CAUGHT_BY = ("state",)
+CAUGHT_BY = ("state", "gradients")
 CAUSE = ("state", "call", "batch", "left", "gate_up", "gate_down")
