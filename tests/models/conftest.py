@@ -20,5 +20,5 @@ def short_table(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def no_thresholds(monkeypatch):
-    """What was measured on the machine that tests run on does not choose their cores."""
+    """Keep measurements of the machine that tests run on from choosing their cores."""
     monkeypatch.setenv("ASSAY_THRESHOLDS", "")

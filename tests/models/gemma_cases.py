@@ -157,37 +157,37 @@ def fast_model(**changed) -> Case:
     return Case(module, filled(shapes), compiled(module.apply, static_argnames=static))
 
 
-def close(found, wanted, tolerance=1e-5):
+def close(actual, wanted, tolerance=1e-5):
     np.testing.assert_allclose(
-        np.asarray(found).astype(np.float64),
+        np.asarray(actual).astype(np.float64),
         np.asarray(wanted).astype(np.float64),
         rtol=tolerance,
         atol=tolerance,
     )
 
 
-def same_bits(found, wanted):
+def same_bits(actual, wanted):
     """Equal to the last bit."""
-    found, wanted = np.asarray(found), np.asarray(wanted)
-    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-    assert np.array_equal(found, wanted)
+    actual, wanted = np.asarray(actual), np.asarray(wanted)
+    assert (actual.dtype, actual.shape) == (wanted.dtype, wanted.shape)
+    assert np.array_equal(actual, wanted)
 
 
-def share_that_differs(found, wanted):
-    """Which share of bfloat16 numbers is not `wanted`, rounded to bfloat16."""
-    found = np.asarray(found)
-    return (found != np.asarray(wanted).astype(np.float32).astype(found.dtype)).mean()
+def share_that_differs(actual, wanted):
+    """Share of bfloat16 numbers that are not `wanted`, rounded to bfloat16."""
+    actual = np.asarray(actual)
+    return (actual != np.asarray(wanted).astype(np.float32).astype(actual.dtype)).mean()
 
 
-def same_rounding(found, wanted):
+def same_rounding(actual, wanted):
     """Equal as bfloat16 but for single ties, where the last bit of a float32 decides.
 
     A cast left out or added changes tens of percent; see the planted ones.
     """
     wanted = np.asarray(wanted)
-    assert found.dtype == jnp.bfloat16 and found.shape == wanted.shape
-    assert share_that_differs(found, wanted) <= 0.005 + 1 / wanted.size
-    close(found, wanted, tolerance=2**-7)
+    assert actual.dtype == jnp.bfloat16 and actual.shape == wanted.shape
+    assert share_that_differs(actual, wanted) <= 0.005 + 1 / wanted.size
+    close(actual, wanted, tolerance=2**-7)
 
 
 def core_named(name, *, layer=None):

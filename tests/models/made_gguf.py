@@ -63,15 +63,15 @@ def for_llama_cpp(weight: np.ndarray, heads: int) -> np.ndarray:
 
 def gguf_tensors(model: transformers.LlamaForCausalLM) -> dict[str, np.ndarray]:
     """llama.cpp's tensors by name, from the modules of the model."""
-    found = {
+    weights = {
         "token_embd.weight": model.model.embed_tokens.weight,
         "output_norm.weight": model.model.norm.weight,
     }
     if not model.config.tie_word_embeddings:
-        found["output.weight"] = model.lm_head.weight
+        weights["output.weight"] = model.lm_head.weight
     for index, layer in enumerate(model.model.layers):
         attention, mlp = layer.self_attn, layer.mlp
-        found |= {
+        weights |= {
             f"blk.{index}.attn_norm.weight": layer.input_layernorm.weight,
             f"blk.{index}.attn_q.weight": attention.q_proj.weight,
             f"blk.{index}.attn_k.weight": attention.k_proj.weight,
@@ -82,7 +82,7 @@ def gguf_tensors(model: transformers.LlamaForCausalLM) -> dict[str, np.ndarray]:
             f"blk.{index}.ffn_up.weight": mlp.up_proj.weight,
             f"blk.{index}.ffn_down.weight": mlp.down_proj.weight,
         }
-    arrays = {name: weight.detach().numpy() for name, weight in found.items()}
+    arrays = {name: weight.detach().numpy() for name, weight in weights.items()}
     for name, array in arrays.items():
         if "attn_q" in name:
             arrays[name] = for_llama_cpp(array, HEADS)

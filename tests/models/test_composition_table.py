@@ -35,8 +35,8 @@ def table() -> str:
 
 def test_the_composition_table_is_true():
     text = PAGE.read_text()
-    told = text[text.index(HEADING) : text.index("<!-- end -->")]
-    assert told == table()
+    written = text[text.index(HEADING) : text.index("<!-- end -->")]
+    assert written == table()
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ def suffix(xs):
     return [None, xs[1]], positions(PREFIX - 1, SUFFIX), some_mask(SUFFIX, LENGTH, seed=2)
 
 
-GIVEN = {"joint": joint, "prefix": prefix, "suffix": suffix}
-CALLS = list(GIVEN)
+ARGUMENTS = {"joint": joint, "prefix": prefix, "suffix": suffix}
+CALLS = list(ARGUMENTS)
 
 
 def assert_equal_to_reference(case, call, dtype, same):
@@ -55,12 +55,12 @@ def assert_equal_to_reference(case, call, dtype, same):
     kv_heads = case.module.configs[0].num_kv_heads
     held = (BATCH, PREFIX, kv_heads, HEAD_DIM)
     cache = tuple(normal(held, seed=seed, dtype=dtype) for seed in (5, 6))
-    given = (parameters, *GIVEN[call](experts(dtype)), cache if call == "suffix" else None)
-    found = attend(*given)
-    wanted = reference.gemma(given[0]["params"], *given[1:], dtype=dtype, scale=SCALE)
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        assert one.dtype == jnp.dtype(dtype)
-        same(one, other)
+    arguments = (parameters, *ARGUMENTS[call](experts(dtype)), cache if call == "suffix" else None)
+    actual = attend(*arguments)
+    wanted = reference.gemma(arguments[0]["params"], *arguments[1:], dtype=dtype, scale=SCALE)
+    for leaf, wanted_leaf in zip(jax.tree.leaves(actual), jax.tree.leaves(wanted), strict=True):
+        assert leaf.dtype == jnp.dtype(dtype)
+        same(leaf, wanted_leaf)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -98,9 +98,9 @@ def test_every_rounding_of_bfloat16_is_in_its_place(layout, call):
 @pytest.mark.parametrize("step", ["projected", "turned", "scaled", "weights", "encoded"])
 def test_a_rounding_left_out_would_show(step):
     """The test above can see what it is there for."""
-    given = (attention().parameters["params"], *joint(experts("bfloat16")))
-    right, _ = reference.gemma(*given, dtype="bfloat16")
-    wrong, _ = reference.gemma(*given, dtype="bfloat16", skipping=step)
+    arguments = (attention().parameters["params"], *joint(experts("bfloat16")))
+    right, _ = reference.gemma(*arguments, dtype="bfloat16")
+    wrong, _ = reference.gemma(*arguments, dtype="bfloat16", skipping=step)
     assert share_that_differs(right[0].astype(jnp.bfloat16), wrong[0]) > 0.05
 
 
@@ -108,8 +108,8 @@ def test_a_rounding_left_out_would_show(step):
 def test_bfloat16_with_adapters_is_within_a_unit_in_the_last_place():
     """The sum of B over heads is done in bfloat16, in an order that is XLA's own."""
 
-    def near(found, wanted):
-        close(found, wanted, tolerance=2**-7 * max(1.0, np.abs(wanted).max()))
+    def near(actual, wanted):
+        close(actual, wanted, tolerance=2**-7 * max(1.0, np.abs(wanted).max()))
 
     assert_equal_to_reference(attention(with_lora=True), "joint", "bfloat16", near)
 
@@ -161,11 +161,11 @@ def test_only_differences_of_positions_count():
     _, parameters, call = attention()
     xs, mask = experts(), some_mask(LENGTH, LENGTH)
     here, _ = call(parameters, xs, positions(-3, LENGTH), mask, None)
-    there, _ = call(parameters, xs, positions(40, LENGTH), mask, None)
+    shifted, _ = call(parameters, xs, positions(40, LENGTH), mask, None)
     wider, _ = call(parameters, xs, 2 * positions(0, LENGTH), mask, None)
-    for one, two, three in zip(here, there, wider, strict=True):
-        close(one, two)
-        assert not np.allclose(one, three, atol=1e-3)
+    for out, shifted_out, wider_out in zip(here, shifted, wider, strict=True):
+        close(out, shifted_out)
+        assert not np.allclose(out, wider_out, atol=1e-3)
 
 
 def test_positions_once_for_all_rows_and_a_mask_of_numbers():
@@ -188,21 +188,11 @@ def test_what_is_hidden_has_no_effect():
     same_bits(other[1], out[1])
 
 
-def test_a_query_that_sees_nothing_gets_the_mean_of_all_values():
-    _, parameters, call = attention()
-    xs, at, mask = joint(experts())
-    mask[1, 0, 2] = False
-    (out, _), (_, v) = call(parameters, xs, at, mask, None)
-    mean = np.repeat(np.asarray(v)[1].mean(axis=0), 2, axis=0)  # [N, H]
-    wanted = np.einsum("NH,NHD->D", mean, parameters["params"]["attn_vec_einsum"]["w"])
-    close(np.asarray(out)[1, 2], wanted)
-
-
 def test_a_cache_in_float32_lifts_the_output():
     _, parameters, call = attention()
     cache = tuple(normal((2, PREFIX, 2, HEAD_DIM), seed=seed) for seed in (5, 6))
-    given = (parameters, *suffix(experts("bfloat16")), cache)
-    (_, out), (k, v) = jax.eval_shape(call, *given)
+    arguments = (parameters, *suffix(experts("bfloat16")), cache)
+    (_, out), (k, v) = jax.eval_shape(call, *arguments)
     assert out.dtype == k.dtype == v.dtype == jnp.float32
 
 

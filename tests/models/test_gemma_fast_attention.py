@@ -56,11 +56,11 @@ def assert_equal_to_reference(call, parameters, dtype, cache_dtype, same, same_c
             parameters["params"], x, at, mask, cache, dtype=dtype, cache_dtype=cache_dtype,
             scale=SCALE,
         )  # fmt: skip
-        found, cache = call(parameters, x, at, mask, cache)
-        same(found, wanted)
+        actual, cache = call(parameters, x, at, mask, cache)
+        same(actual, wanted)
         assert cache[0].dtype == jnp.int32 and (np.asarray(cache[0]) == wanted_cache[0]).all()
-        for one, other in zip(cache[1:], wanted_cache[1:], strict=True):
-            same_cache(one, other)
+        for side, wanted_side in zip(cache[1:], wanted_cache[1:], strict=True):
+            same_cache(side, wanted_side)
 
 
 @pytest.mark.parametrize("with_lora", [False, True], ids=["plain", "lora"])
@@ -87,9 +87,9 @@ def test_every_rounding_of_bfloat16_is_in_its_place(layout):
 @pytest.mark.parametrize(("x", "cache_dtype", "held", "out"), DTYPES)
 def test_dtypes(x, cache_dtype, held, out):
     case = fast_attention(cache_dtype=cache_dtype)
-    given = (tokens(dtype=x), positions(0, PREFIX), causal(PREFIX, CAPACITY), None)
-    found, (_, k, v) = jax.eval_shape(case.call, case.parameters, *given)
-    assert (found.dtype, k.dtype, v.dtype) == (out, held, held)
+    arguments = (tokens(dtype=x), positions(0, PREFIX), causal(PREFIX, CAPACITY), None)
+    actual, (_, k, v) = jax.eval_shape(case.call, case.parameters, *arguments)
+    assert (actual.dtype, k.dtype, v.dtype) == (out, held, held)
 
 
 @pytest.mark.slow
@@ -106,12 +106,12 @@ def test_prefill_and_decoding_is_the_full_causal_pass():
     _, parameters, call = fast_attention()
     x, mask = tokens(CAPACITY, seed=4), causal(CAPACITY, CAPACITY)
     full, full_cache = call(parameters, x, positions(0, CAPACITY), mask, None)
-    cache, found = None, []
+    cache, actual = None, []
     for start, end in [(0, PREFIX), *((i, i + 1) for i in range(PREFIX, CAPACITY))]:
         at = positions(start, end - start)
         out, cache = call(parameters, x[:, start:end], at, mask[:, :, start:end], cache)
-        found.append(out)
-    close(np.concatenate(found, axis=1), full)
+        actual.append(out)
+    close(np.concatenate(actual, axis=1), full)
     jax.tree.map(close, cache, full_cache)
 
 
@@ -161,7 +161,7 @@ def test_the_flags_change_nothing():
 
 @pytest.mark.parametrize("core", ["xla", "pallas"])
 def test_a_full_cache_gives_nan_under_jit(core):
-    """Where the index is known the call is refused instead: see the refusals."""
+    """A call whose index is known is refused instead: see the refusals."""
     _, parameters, call = fast_attention(core=core)
     shape = (BATCH, CAPACITY, 2, HEAD_DIM)
     cache = (np.full(BATCH, CAPACITY, np.int32), *(normal(shape, seed=s) for s in (5, 6)))

@@ -16,6 +16,7 @@ from gemma_cases import (
     close,
     compiled,
     experts,
+    fast_model,
     model,
     normal,
     positions,
@@ -38,7 +39,7 @@ def conditions():
 
 def test_the_scan_is_a_loop_over_the_layers():
     case, (xs, at, mask), conds = model(adaptive=True), joint(), conditions()
-    found, (found_k, found_v) = case.call(case.parameters, xs, at, mask, conds)
+    actual, (actual_k, actual_v) = case.call(case.parameters, xs, at, mask, conds)
     block = MixtureBlock(tuple(case.module.configs), core="xla")
     held = case.parameters["params"]
 
@@ -49,9 +50,9 @@ def test_the_scan_is_a_loop_over_the_layers():
     for number in range(2):
         weights = jax.tree.map(lambda leaf, number=number: leaf[number], held["layers"])
         xs, (k, v) = layer(weights, xs)
-        close(found_k[number], k)
-        close(found_v[number], v)
-    for out, x, name, cond in zip(found, xs, ("final_norm", "final_norm_1"), conds, strict=True):
+        close(actual_k[number], k)
+        close(actual_v[number], v)
+    for out, x, name, cond in zip(actual, xs, ("final_norm", "final_norm_1"), conds, strict=True):
         normed, _ = compiled(AdaptiveRMSNorm().apply)({"params": held[name]}, x, cond)
         close(out, normed)
 
@@ -72,10 +73,10 @@ def test_a_cached_prefix_gives_the_joint_pass():
 
 @pytest.mark.slow
 def test_a_gradient_reaches_every_parameter():
-    case, given, conds = model(adaptive=True, with_lora=True), joint(), conditions()
+    case, arguments, conds = model(adaptive=True, with_lora=True), joint(), conditions()
 
     def loss(parameters):
-        outputs, _ = case.module.apply(parameters, *given, conds)
+        outputs, _ = case.module.apply(parameters, *arguments, conds)
         return sum(jnp.sum(out**3) for out in outputs)
 
     grads = compiled(jax.grad(loss))(case.parameters)["params"]
@@ -98,10 +99,10 @@ def test_every_core_gives_the_same_model(core, dtype):
     mask[1, 2] = False
     usual, other = (model(core=name, dtype=dtype, adaptive=True) for name in ("xla", core))
     wanted = usual.call(usual.parameters, xs, at, mask, conditions())
-    found = other.call(usual.parameters, xs, at, mask, conditions())
-    for one, two in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        assert one.dtype == two.dtype == dtype
-        close(one, two, tolerance=1e-5 if dtype == "float32" else 0.1)
+    actual = other.call(usual.parameters, xs, at, mask, conditions())
+    for leaf, wanted_leaf in zip(jax.tree.leaves(actual), jax.tree.leaves(wanted), strict=True):
+        assert leaf.dtype == wanted_leaf.dtype == dtype
+        close(leaf, wanted_leaf, tolerance=1e-5 if dtype == "float32" else 0.1)
 
 
 @pytest.mark.slow
@@ -118,9 +119,9 @@ def test_every_core_gives_the_same_gradients(core, dtype):
 
         return jax.tree.leaves(compiled(jax.grad(loss))(usual.parameters))
 
-    for one, two in zip(grads(other), grads(usual), strict=True):
-        largest = max(1.0, np.abs(two).max())
-        close(one, two, tolerance=largest * (1e-5 if dtype == "float32" else 0.1))
+    for grad, wanted_grad in zip(grads(other), grads(usual), strict=True):
+        largest = max(1.0, np.abs(wanted_grad).max())
+        close(grad, wanted_grad, tolerance=largest * (1e-5 if dtype == "float32" else 0.1))
 
 
 def test_bfloat16_stays_bfloat16():
@@ -131,10 +132,10 @@ def test_bfloat16_stays_bfloat16():
 
 def test_embedding_looks_up_and_scales():
     case, tokens = model(dtype="bfloat16"), np.array([[0, 3], [VOCABULARY - 1, 3]])
-    found = case.module.apply(case.parameters, tokens, method="embed")
+    actual = case.module.apply(case.parameters, tokens, method="embed")
     rows = case.parameters["params"]["embedder"]["input_embedding"][tokens]
-    assert found.dtype == jnp.bfloat16
-    close(found, rows * np.sqrt(WIDTHS[0]), tolerance=2**-8)
+    assert actual.dtype == jnp.bfloat16
+    close(actual, rows * np.sqrt(WIDTHS[0]), tolerance=2**-8)
     logits = Embedder(VOCABULARY, WIDTHS[0]).apply(
         {"params": case.parameters["params"]["embedder"]}, rows, method="decode"
     )
@@ -158,17 +159,19 @@ def test_a_condition_moves_the_norm_and_gates_the_change():
     close(gate, wanted_gate)
 
 
-def test_dropout_drops_while_training():
+@pytest.mark.parametrize("make", [model, fast_model])
+def test_dropout_drops_while_training(make):
     """The flag must be static under rematerialisation: no `if` can ask a traced one.
 
     openpi marks another argument, so that dropout cannot be switched on there.
     """
-    case, given = model(), joint()
+    case = make()
+    arguments = joint() if make is model else (np.zeros((BATCH, LENGTH), np.int32),)
     module = case.module.clone(dropout=0.5)
 
     def program(*, deterministic):
         rest = {"deterministic": deterministic, "rngs": {"dropout": jax.random.key(0)}}
-        return str(jax.make_jaxpr(lambda p: module.apply(p, *given, **rest))(case.parameters))
+        return str(jax.make_jaxpr(lambda p: module.apply(p, *arguments, **rest))(case.parameters))
 
     assert "random_bits" in program(deterministic=False)
     assert "random_bits" not in program(deterministic=True)

@@ -116,13 +116,13 @@ def test_names_and_shapes_of_the_models(with_lora):
 
 
 def test_a_condition_replaces_the_scale_of_its_expert():
-    found, width = shapes(model(adaptive=True).parameters), WIDTHS[1]
+    actual, width = shapes(model(adaptive=True).parameters), WIDTHS[1]
     norms = {"layers/pre_attention_norm_1": (2,), "layers/pre_ffw_norm_1": (2,), "final_norm_1": ()}
     for name, depth in norms.items():
-        assert found[f"{name}/Dense_0/kernel"] == (*depth, width, 3 * width)
-        assert found[f"{name}/Dense_0/bias"] == (*depth, 3 * width)
-        assert f"{name}/scale" not in found
-    assert "final_norm/scale" in found
+        assert actual[f"{name}/Dense_0/kernel"] == (*depth, width, 3 * width)
+        assert actual[f"{name}/Dense_0/bias"] == (*depth, 3 * width)
+        assert f"{name}/scale" not in actual
+    assert "final_norm/scale" in actual
 
 
 HEADS, WIDE, DEEP = 8, 48, 64
@@ -141,12 +141,12 @@ def test_how_attention_starts(kv_heads):
     first = compiled(MixtureAttention([config]).init)(KEY, [x], *rest)
     fast = AutoregressiveAttention(HEADS, kv_heads, WIDE, DEEP)
     second = compiled(partial(fast.init, decode=False))(KEY, x, *rest)
-    for found, out in (
+    for actual, out in (
         (deviations(first), (HEADS * DEEP) ** -0.5),
         (deviations(second), DEEP**-0.5),
     ):
-        assert found.pop("attn_vec_einsum") == pytest.approx(out, rel=0.02)
-        assert all(value == pytest.approx(WIDE**-0.5, rel=0.02) for value in found.values())
+        assert actual.pop("attn_vec_einsum") == pytest.approx(out, rel=0.02)
+        assert all(value == pytest.approx(WIDE**-0.5, rel=0.02) for value in actual.values())
 
 
 def test_how_the_tables_start():
@@ -194,8 +194,8 @@ STOCK = {  # width, depth, mlp_dim, heads, kv heads, head_dim, rank of the adapt
 def test_the_stock_sizes(variant):
     *sizes, rank = STOCK[variant]
     config = stock_config(variant)
-    found = (config.width, config.depth, config.mlp_dim, config.num_heads, config.num_kv_heads)
-    assert [*found, config.head_dim] == sizes
+    actual = (config.width, config.depth, config.mlp_dim, config.num_heads, config.num_kv_heads)
+    assert [*actual, config.head_dim] == sizes
     assert set(config.lora_configs) == (set() if rank is None else {"attn", "ffn"})
     for adapters in config.lora_configs.values():
         assert (adapters.rank, adapters.scaling_value) == (rank, 1.0)
@@ -217,7 +217,7 @@ def test_the_autoregressive_sizes_are_keywords_and_attributes():
 
 
 def test_the_nnx_bridge_takes_the_models():
-    """How policies hold them: initialised by the method `init`, called by their fields' names."""
+    """Policies hold them so: initialised by the method `init`, called by their fields' names."""
     whole = model().module
 
     def make():

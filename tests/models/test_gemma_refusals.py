@@ -36,23 +36,23 @@ from assay.models.gemma.model import MixtureModel
 BOTH = (ValueError, AssertionError)
 
 
-def refuses(message, call, *given, **named):
+def refuses(message, call, *arguments, **named):
     """Traced, not run, and an error of both kinds."""
     for kind in BOTH:
         with pytest.raises(kind, match=message):
-            jax.eval_shape(partial(call, **named), *given)
+            jax.eval_shape(partial(call, **named), *arguments)
 
 
 def attend(xs=None, at=None, mask=None, cache=None, module=None):
     case = attention()
     call = (module or case.module).apply
-    given = (
+    arguments = (
         experts() if xs is None else xs,
         positions(0, LENGTH) if at is None else at,
         some_mask(LENGTH, LENGTH) if mask is None else mask,
         cache,
     )
-    return lambda message: refuses(message, call, case.parameters, *given)
+    return lambda message: refuses(message, call, case.parameters, *arguments)
 
 
 def test_attention_refuses():
@@ -87,8 +87,10 @@ def test_heads_must_form_groups_and_pairs():
 def fast(length=PREFIX, *, at=None, mask=None, cache=None, **made):
     case = fast_attention(**made)
     x = normal((BATCH, length, WIDTHS[0]), seed=1)
-    given = (x, positions(0, length) if at is None else at, mask, cache)
-    return lambda message: refuses(message, case.module.apply, case.parameters, *given, decode=True)
+    arguments = (x, positions(0, length) if at is None else at, mask, cache)
+    return lambda message: refuses(
+        message, case.module.apply, case.parameters, *arguments, decode=True
+    )
 
 
 def held(dtype="float32", slots=CAPACITY):
@@ -115,9 +117,9 @@ def test_a_full_cache_is_refused_by_the_module_and_the_model():
             case.module.apply(case.parameters, x, positions(9, 1), causal(1, 9), taken, True)
     layers = tuple(np.stack([part, part]) for part in taken)
     case = fast_model()
-    given = {"positions": positions(9, 1), "mask": causal(1, 9), "kv_cache": layers}
+    arguments = {"positions": positions(9, 1), "mask": causal(1, 9), "kv_cache": layers}
     with pytest.raises(ValueError, match=message):
-        case.module.apply(case.parameters, embedded_prefix=x, decode=True, **given)
+        case.module.apply(case.parameters, embedded_prefix=x, decode=True, **arguments)
 
 
 def test_the_model_refuses():
@@ -125,8 +127,8 @@ def test_the_model_refuses():
     first, second = experts()
     at, mask = positions(0, LENGTH), some_mask(LENGTH, LENGTH)[:, 0]
 
-    def apply(message, *given):
-        refuses(message, case.module.apply, case.parameters, *given)
+    def apply(message, *arguments):
+        refuses(message, case.module.apply, case.parameters, *arguments)
 
     apply("1 inputs for 2 experts", [first], at, mask)
     apply("3 conditions for 2 experts", [first, second], at, mask, [None] * 3)
@@ -140,12 +142,12 @@ def test_the_model_refuses():
 def test_the_autoregressive_model_refuses():
     case, tokens = fast_model(), np.zeros((BATCH, SUFFIX), np.int32)
 
-    def apply(message, module=case.module, **given):
-        refuses(message, module.apply, case.parameters, **given)
+    def apply(message, module=case.module, **arguments):
+        refuses(message, module.apply, case.parameters, **arguments)
 
     apply("neither tokens nor embedded_prefix")
-    for given in ({}, {"positions": positions(0, SUFFIX)}, {"mask": causal(SUFFIX, SUFFIX)}):
-        apply("without positions and mask", tokens=tokens, decode=True, **given)
+    for arguments in ({}, {"positions": positions(0, SUFFIX)}, {"mask": causal(SUFFIX, SUFFIX)}):
+        apply("without positions and mask", tokens=tokens, decode=True, **arguments)
     apply(r"\(2, 2\), wanted", tokens=tokens, positions=positions(0, 2))
     apply(r"\(2, 1, 3, 2\), wanted \(2, 1, 3, 3\)", tokens=tokens, mask=causal(SUFFIX, 2))
     unknown = case.module.clone(remat_policy="some")

@@ -146,13 +146,13 @@ def test_another_schema_is_refused_in_words(file):
 
 def test_the_choice_is_made_while_tracing_and_the_result_is_that_of_the_core(file):
     written(file)
-    given = inputs()
+    arrays = inputs()
     core = core_named("auto", layer="gemma")
     traced = jax.jit(lambda *arrays: core(*arrays, dtype=jnp.dtype("float32")))
     wanted = jax.jit(lambda *arrays: CORES["pallas"](*arrays, dtype=jnp.dtype("float32")))
-    assert np.array_equal(traced(*given), wanted(*given))
+    assert np.array_equal(traced(*arrays), wanted(*arrays))
     file.unlink()
-    traced(*given)  # traced already: the file is not read again
+    traced(*arrays)  # traced already: the file is not read again
 
 
 def test_laws_write_what_auto_reads(file):
@@ -162,8 +162,8 @@ def test_laws_write_what_auto_reads(file):
     from assay.laws.thresholds import recommend
     from assay.laws.thresholds_file import write
 
-    told = {"stage": "layers", "level": "layer", "host": HERE}
-    records = [*timed("gemma:xla", eager, **told), *timed("gemma:pallas", flash, **told)]
+    keys = {"stage": "layers", "level": "layer", "host": HERE}
+    records = [*timed("gemma:xla", eager, **keys), *timed("gemma:pallas", flash, **keys)]
     write(file, recommend(records), [run_json(host=HERE)])
     sizes = {"heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16"}
     usable = {"layer": "gemma", "usable": ("xla", "pallas"), **sizes}

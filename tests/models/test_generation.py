@@ -33,20 +33,20 @@ class Bigrams(torch.nn.Module):
 
 
 def counts(rows=20_000, **options):
-    """How often each token is drawn."""
+    """Number of times that each token is drawn."""
     logits = CHANCES.log().expand(rows, -1)
     drawn = sampling.draw(logits, generator=torch.Generator().manual_seed(1), **options)
     return torch.bincount(drawn[:, 0], minlength=len(CHANCES)).double()
 
 
-def agrees(found, chances):
+def agrees(drawn, chances):
     """Pearson's chi-square below its 99.99 % point; what has no chance is never drawn."""
     chances = torch.as_tensor(chances, dtype=torch.float64)
     chances = chances / chances.sum()
     possible = chances > 0
-    assert not found[~possible].any()
-    expected = found.sum() * chances[possible]
-    square = float(((found[possible] - expected) ** 2 / expected).sum())
+    assert not drawn[~possible].any()
+    expected = drawn.sum() * chances[possible]
+    square = float(((drawn[possible] - expected) ** 2 / expected).sum())
     return square < {1: 1e-9, 2: 15.2, 3: 18.5, 4: 21.2, 5: 23.6}[int(possible.sum())]
 
 
@@ -92,12 +92,12 @@ def test_half_precision_is_added_up_in_float32():
 @pytest.mark.parametrize("options", [{}, {"temperature": 0}, {"top_k": 3, "top_p": 0.8}])
 def test_a_cache_changes_no_token(options):
     idx = torch.tensor([[1, 2, 3], [4, 5, 6]])
-    found = [
+    drawn = [
         sampling.generate(Bigrams(), idx, tokens=13, cached=cached, generator=_seeded(), **options)
         for cached in (True, False)
     ]
-    assert found[0].shape == (2, 16) and torch.equal(found[0][:, :3], idx)
-    assert torch.equal(*found)
+    assert drawn[0].shape == (2, 16) and torch.equal(drawn[0][:, :3], idx)
+    assert torch.equal(*drawn)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_no_tokens_give_the_prompt():
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, message",
     [
         ({"tokens": 14}, "beyond the 16 .* at most 13"),
         ({"tokens": -1}, "wanted 0 or more"),
@@ -172,10 +172,10 @@ def test_no_tokens_give_the_prompt():
         ({"temperature": float("nan")}, "temperature=nan"),
     ],
 )
-def test_refusals(change, told):
-    asked = {"idx": torch.tensor([[1, 2, 3]]), "tokens": 2} | change
-    with pytest.raises(BadInput, match=told):
-        sampling.generate(Bigrams(), **asked)
+def test_refusals(change, message):
+    arguments = {"idx": torch.tensor([[1, 2, 3]]), "tokens": 2} | change
+    with pytest.raises(BadInput, match=message):
+        sampling.generate(Bigrams(), **arguments)
 
 
 def _seeded():

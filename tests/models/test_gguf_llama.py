@@ -38,23 +38,23 @@ def ids(tokenizer):
 
 
 def test_unquantised_weights_give_the_very_same_logits(path, written, ids):
-    found = catalog.open_model(str(path))
+    loaded = catalog.open_model(str(path))
     with torch.no_grad():
-        assert torch.equal(found.model(ids).logits, written(ids).logits)
-    assert found.identity.parameters == sum(p.numel() for p in written.parameters())
-    assert found.identity.licence == "apache-2.0"
-    assert found.identity.title == "Small Llama"
-    assert found.identity.digest == gguf_reader.read(path).digest
-    assert not found.model.training
+        assert torch.equal(loaded.model(ids).logits, written(ids).logits)
+    assert loaded.identity.parameters == sum(p.numel() for p in written.parameters())
+    assert loaded.identity.licence == "apache-2.0"
+    assert loaded.identity.title == "Small Llama"
+    assert loaded.identity.digest == gguf_reader.read(path).digest
+    assert not loaded.model.training
 
 
 def test_a_head_of_its_own_is_read_and_not_tied(tokenizer, ids, tmp_path):
     model = made_gguf.small_llama(vocabulary=tokenizer.get_vocab_size(), tied=False)
     file = made_gguf.write(tmp_path / "f.gguf", made_gguf.gguf_tensors(model), tokenizer)
-    found = llama.load(file).model
-    assert not found.config.tie_word_embeddings
+    loaded = llama.load(file).model
+    assert not loaded.config.tie_word_embeddings
     with torch.no_grad():
-        assert torch.equal(found(ids).logits, model(ids).logits)
+        assert torch.equal(loaded(ids).logits, model(ids).logits)
 
 
 def test_scores_are_those_of_the_file_under_llama_cpps_rotation(path):
@@ -96,37 +96,37 @@ def test_four_bit_weights_are_expanded_to_within_half_a_step(written, tokenizer,
         made_gguf.write(tmp_path / "q.gguf", tensors, tokenizer, quantised=True)
     )
     for name, exact in tensors.items():
-        found = file.tensor(name)
-        assert found.shape == exact.shape and found.dtype == np.float32
+        loaded = file.tensor(name)
+        assert loaded.shape == exact.shape and loaded.dtype == np.float32
         if file.stored[name].tensor_type == made_gguf.QUANTISED:
             blocks = exact.reshape(-1, 32)
             step = np.ptp(blocks, axis=1, keepdims=True) / 15
-            error = np.abs(found.reshape(-1, 32) - blocks)
+            error = np.abs(loaded.reshape(-1, 32) - blocks)
             largest = np.abs(blocks).max(axis=1, keepdims=True)
             assert (error <= 0.5 * step + 2 * largest * 2.0**-11 + 15 * step * 2.0**-11).all()
             assert error.max() > 0
         else:
-            assert np.array_equal(found, exact)
+            assert np.array_equal(loaded, exact)
     assert file.storage == "14 x Q4_1, 6 x F32"
 
 
 def test_the_tokenizer_is_the_one_that_was_written(path, tokenizer):
-    found = llama.load(path)
+    loaded = llama.load(path)
     for text in (made_gguf.TEXT, "", "x", "2024", "\u4f60\u597d \U0001f642 \n\n  end"):
-        assert found.token_ids(text) == tokenizer.encode(text).ids
-        assert found.tokenizer.decode(found.token_ids(text)) == text
-    assert found.token_ids("<|im_start|>x<|im_end|>") == [1, *found.token_ids("x"), 2]
-    assert found.tokenizer.eos_token_id == found.model.config.eos_token_id == 2
-    assert len(found.token_ids("2024")) == 4  # digit by digit
+        assert loaded.token_ids(text) == tokenizer.encode(text).ids
+        assert loaded.tokenizer.decode(loaded.token_ids(text)) == text
+    assert loaded.token_ids("<|im_start|>x<|im_end|>") == [1, *loaded.token_ids("x"), 2]
+    assert loaded.tokenizer.eos_token_id == loaded.model.config.eos_token_id == 2
+    assert len(loaded.token_ids("2024")) == 4  # digit by digit
 
 
 def test_a_shorter_dtype_and_another_attention(path, written, ids):
-    found = llama.load(path, dtype="bfloat16", attention="eager").model
-    assert found.dtype == torch.bfloat16
-    assert found.config._attn_implementation == "eager"
-    assert found.model.rotary_emb.inv_freq.dtype == torch.float32
+    loaded = llama.load(path, dtype="bfloat16", attention="eager").model
+    assert loaded.dtype == torch.bfloat16
+    assert loaded.config._attn_implementation == "eager"
+    assert loaded.model.rotary_emb.inv_freq.dtype == torch.float32
     weight = written.model.layers[1].self_attn.k_proj.weight
-    assert torch.equal(found.model.layers[1].self_attn.k_proj.weight, weight.bfloat16())
+    assert torch.equal(loaded.model.layers[1].self_attn.k_proj.weight, weight.bfloat16())
 
 
 @pytest.mark.parametrize(

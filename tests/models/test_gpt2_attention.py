@@ -144,7 +144,7 @@ def test_cross_token_gate(x, mode, apply):
 
 def test_cross_token_gate_starts_near_one_and_may_average_heads():
     weights = torch.tensor([[[[1.0, 0.0], [0.5, 0.5]], [[1.0, 0.0], [1.0, 0.0]]]])
-    gate = make("GPT2_RACT", awake=False, ct_mode="max").h[0].attn.gating.float()
+    gate = make("GPT2_RACT", perturbed=False, ct_mode="max").h[0].attn.gating.float()
     assert ((gate.gate(weights) > 0.9) & (gate.gate(weights) < 1)).all()
     gate.head_average = True
     assert torch.equal(gate.gate(weights)[:, 0], gate.gate(weights)[:, 1])
@@ -226,7 +226,7 @@ def test_decoupled_rope_by_complex_numbers(x):
     latent = source.to_latent["latent"](x)
     k, v = (heads(part) for part in source.from_latent["latent"](latent).chunk(2, dim=-1))
     *rope_q, rope_k = rope.c_qk(x).split(4, dim=-1)
-    rope_q = torch.stack([turned(one) for one in rope_q], dim=1)
+    rope_q = torch.stack([turned(head) for head in rope_q], dim=1)
     q = heads(source.c_q(x))
     scores = (q @ k.mT + rope_q @ turned(rope_k)[:, None].mT) / sqrt(8 + 4)
     torch.testing.assert_close(call(attn, x), out(attn, spread(scores) @ v), **TOLERANCE)
@@ -239,11 +239,11 @@ def test_decoding_absorbs_and_expands_alike(name, monkeypatch):
     """The same chunks through both paths."""
     from assay.models.gpt2.parts.mla import LatentProjection
 
-    model, idx, found = make(name), tokens(), []
+    model, idx, decoded = make(name), tokens(), []
     for absorbs in (True, False):
         monkeypatch.setattr(LatentProjection, "_pays_to_absorb", lambda self, new, a=absorbs: a)
-        found.append(decode(model, idx, [4, 1, 1, 10]))
-    torch.testing.assert_close(*found, **TOLERANCE)
+        decoded.append(decode(model, idx, [4, 1, 1, 10]))
+    torch.testing.assert_close(*decoded, **TOLERANCE)
 
 
 def test_absorbing_is_chosen_where_it_saves_multiplications():

@@ -61,12 +61,12 @@ def test_kinds_differ_in_what_attention_sees():
 def test_a_folder_is_read_as_it_was_saved_and_has_no_made_up_tokenizer(opened, tmp_path):
     """transformers answers a folder without a tokenizer with an empty GPT-2 or Qwen tokenizer."""
     opened.model.save_pretrained(tmp_path)
-    found = catalog.open_model(str(tmp_path))
-    assert found.tokenizer is None
-    assert found.identity.parameters == opened.identity.parameters
-    assert found.identity.digest.startswith("sha256:")
+    loaded = catalog.open_model(str(tmp_path))
+    assert loaded.tokenizer is None
+    assert loaded.identity.parameters == opened.identity.parameters
+    assert loaded.identity.digest.startswith("sha256:")
     ids = torch.tensor([opened.token_ids(TEXT)])
-    assert torch.equal(found.model(ids).logits, opened.model(ids).logits)
+    assert torch.equal(loaded.model(ids).logits, opened.model(ids).logits)
 
 
 def test_the_digest_of_a_folder_is_that_of_its_weights(tmp_path):
@@ -111,13 +111,13 @@ def test_a_device_that_is_not_here_is_not_bad_input():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 def test_a_gpu_computes_what_the_cpu_computes(opened):
-    found = catalog.open_model(opened.identity.name, device="cuda")
-    assert found.identity == opened.identity
-    assert {p.device.type for p in found.model.parameters()} == {"cuda"}
+    loaded = catalog.open_model(opened.identity.name, device="cuda")
+    assert loaded.identity == opened.identity
+    assert {p.device.type for p in loaded.model.parameters()} == {"cuda"}
     ids = torch.tensor([opened.token_ids(TEXT)])
     with torch.no_grad():
-        here, there = opened.model(ids).logits, found.model(ids.cuda()).logits.cpu()
-    assert (here - there).abs().max() <= 2.0**-14 * here.abs().max()
+        on_cpu, on_gpu = opened.model(ids).logits, loaded.model(ids.cuda()).logits.cpu()
+    assert (on_cpu - on_gpu).abs().max() <= 2.0**-14 * on_cpu.abs().max()
 
 
 def test_a_missing_package_is_named_with_its_command():

@@ -39,30 +39,30 @@ def test_the_update_is_a_product_of_two_thin_weights(rslora):
     """Per head: w plus scale times A B, on the axes that the projections share."""
     config = adapters(True, rslora=rslora)
     assert config.scaling_value == pytest.approx(3 / np.sqrt(2) if rslora else 1.5)
-    x, held, found = made("BTD,NDH->BTNH", (4, 6, 5), (2, 3, 6), config)
+    x, held, actual = made("BTD,NDH->BTNH", (4, 6, 5), (2, 3, 6), config)
     assert held["lora_a"].shape == (4, 6, RANK) and held["lora_b"].shape == (4, RANK, 5)
     weight = held["w"] + config.scaling_value * (held["lora_a"] @ held["lora_b"])
-    close(found, np.einsum("BTD,NDH->BTNH", x, weight))
+    close(actual, np.einsum("BTD,NDH->BTNH", x, weight))
 
 
 def test_the_heads_of_the_output_projection_share_one_update():
     """A keeps its heads, B is summed over them: dW[n] = scale A[n] (sum over m of B[m])."""
     config = adapters(True)
-    x, held, found = made(OUTPUT, (4, 5, 6), (2, 3, 4, 5), config)
+    x, held, actual = made(OUTPUT, (4, 5, 6), (2, 3, 4, 5), config)
     assert held["lora_a"].shape == (4, 5, RANK) and held["lora_b"].shape == (4, RANK, 6)
     update = np.einsum("nhr,rd->nhd", held["lora_a"], held["lora_b"].sum(axis=0))
-    close(found, np.einsum(OUTPUT, x, held["w"] + config.scaling_value * update))
+    close(actual, np.einsum(OUTPUT, x, held["w"] + config.scaling_value * update))
     usual = held["w"] + config.scaling_value * held["lora_a"] @ held["lora_b"]
-    assert not np.allclose(found, np.einsum(OUTPUT, x, usual), atol=1e-2)
+    assert not np.allclose(actual, np.einsum(OUTPUT, x, usual), atol=1e-2)
 
 
 def test_other_axes_can_be_adapted():
     """Here A reads the width and B writes the heads, for each place in a head."""
     config = adapters(True, axes=(-2, 0))
-    x, held, found = made("BTD,NDH->BTNH", (4, 6, 5), (2, 3, 6), config)
+    x, held, actual = made("BTD,NDH->BTNH", (4, 6, 5), (2, 3, 6), config)
     assert held["lora_a"].shape == (RANK, 6, 5) and held["lora_b"].shape == (4, RANK, 5)
     update = np.einsum("rdh,nrh->ndh", held["lora_a"], held["lora_b"])
-    close(found, np.einsum("BTD,NDH->BTNH", x, held["w"] + config.scaling_value * update))
+    close(actual, np.einsum("BTD,NDH->BTNH", x, held["w"] + config.scaling_value * update))
 
 
 def test_equations():
@@ -96,9 +96,9 @@ def test_adapters_whose_second_weight_is_zero_change_nothing():
     rest = (experts(), positions(0, LENGTH), some_mask(LENGTH, LENGTH), None)
     parts = parameters["params"].items()
     shut = {n: {**held, "lora_b": np.zeros_like(held["lora_b"])} for n, held in parts}
-    found = call({"params": shut}, *rest)
+    actual = call({"params": shut}, *rest)
     plain = attention().call({"params": {n: {"w": held["w"]} for n, held in parts}}, *rest)
-    jax.tree.map(close, found, plain)
+    jax.tree.map(close, actual, plain)
     assert not np.allclose(call(parameters, *rest)[0][0], plain[0][0], atol=1e-2)
 
 

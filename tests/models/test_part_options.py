@@ -71,6 +71,8 @@ def test_a_configuration_has_the_options_of_the_variants_parts(folder, name):
     with pytest.raises(BadInput, match="loud_width=0 is not a whole number from 1"):
         kind(loud_width=0)
     assert not hasattr(GPTConfig(), "loud_gain")
+    model = variants.model_class(variant)(tiny.config(kind))
+    assert model(torch.zeros(1, 3, dtype=torch.int64))[0].shape == (1, 3, 61)
 
 
 def test_the_options_of_a_name_reach_the_part_and_are_told_in_it(folder):

@@ -10,10 +10,10 @@ from assay.models.pretrained import sample_text
 
 
 def test_it_is_what_help_prints_and_long_enough_for_a_long_context():
-    found = sample_text.read()
-    assert len(found.text) > 400_000
-    assert "Assert statements are a convenient way to insert debugging assertions" in found.text
-    assert platform.python_version() in found.source
+    sample = sample_text.read()
+    assert len(sample.text) > 400_000
+    assert "Assert statements are a convenient way to insert debugging assertions" in sample.text
+    assert platform.python_version() in sample.source
 
 
 def test_the_digest_is_of_the_text_that_is_given():

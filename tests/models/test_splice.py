@@ -12,7 +12,7 @@ from assay.models.gpt2.parts.splice import MonotoneSpline
 
 def test_a_fresh_codec_is_orthogonal_in_the_whole_model():
     """Published code set it so, then overwrote it when the model was made: gain 0.07 for 0.7."""
-    for block in make("GPT2_MLA_KV", awake=False).h:
+    for block in make("GPT2_MLA_KV", perturbed=False).h:
         (codec,) = block.attn.codecs
         gram = codec.encoder.weight @ codec.encoder.weight.T
         torch.testing.assert_close(gram, torch.eye(6).double(), rtol=0, atol=1e-5)
@@ -24,7 +24,7 @@ def test_a_fresh_codec_is_orthogonal_in_the_whole_model():
 
 @pytest.mark.parametrize("transform", ["affine", "spline", "none"])
 def test_a_whole_codec_gives_back_what_it_was_given(transform):
-    model = make("GPT2_MLA_KV", awake=False, splice_ratio=1.0, splice_transform=transform)
+    model = make("GPT2_MLA_KV", perturbed=False, splice_ratio=1.0, splice_transform=transform)
     (codec,) = model.h[0].attn.codecs
     assert codec.code_width == 12
     latent = torch.randn(50, 12, dtype=torch.float64)
@@ -94,7 +94,7 @@ def test_codes_are_written_once():
 
 
 def test_the_normed_code_is_normed():
-    (codec,) = make("GPT2_MLA_KV", awake=False, splice_norm=True).h[0].attn.codecs
+    (codec,) = make("GPT2_MLA_KV", perturbed=False, splice_norm=True).h[0].attn.codecs
     code = codec.compress(torch.randn(7, 12, dtype=torch.float64))
     torch.testing.assert_close(code.mean(-1), torch.zeros(7).double())
     torch.testing.assert_close(

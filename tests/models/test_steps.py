@@ -99,7 +99,7 @@ def test_scaling_keeps_apart_what_options_tell_apart():
 
 
 def test_scaling_is_in_proportion():
-    found = tiny.scaled({"mlp_width": 3840, "d_latent": 128, "ct_mode": "max", "ra_window": 64})
-    assert found == {"mlp_width": 40, "d_latent": 6, "ct_mode": "max", "ra_window": 5}
+    scaled = tiny.scaled({"mlp_width": 3840, "d_latent": 128, "ct_mode": "max", "ra_window": 64})
+    assert scaled == {"mlp_width": 40, "d_latent": 6, "ct_mode": "max", "ra_window": 5}
     assert tiny.scaled({"splice_layers": "last:4"}) == {"splice_layers": "last:1"}
     assert tiny.scaled({"ra_layers": (0, 6, 11)}) == {"ra_layers": (0, 2, 3)}

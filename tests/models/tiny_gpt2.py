@@ -22,13 +22,13 @@ LATENT = {"n_layers": 4, "n_heads": 2, "head_dim": 8, "d_model": 16, "d_latent":
 
 def single_parts() -> list[str]:
     """GPT-2, and every part alone or with the latent that it needs."""
-    found = []
+    names = []
     for variant in variants.pairs():
         rest = [part for slot, part in variant.parts.items() if slot != "kv"]
         needing = len(rest) == 1 and "kv" in rest[0].literals["NEEDS"]
         if len(variant.parts) <= 1 or needing:
-            found.append(variant.name)
-    return found
+            names.append(variant.name)
+    return names
 
 
 def config(name: str, **options):
@@ -37,11 +37,11 @@ def config(name: str, **options):
     return variants.config_class(variant)(**{**SIZE, **shape, **options})
 
 
-def make(name: str, *, seed: int = 0, awake: bool = True, **options) -> torch.nn.Module:
-    """A model in evaluation mode; awake, all its parameters are moved so that nothing is zero."""
+def make(name: str, *, seed: int = 0, perturbed: bool = True, **options) -> torch.nn.Module:
+    """A model in evaluation mode; perturbed, all its parameters are moved off zero."""
     torch.manual_seed(seed)
     model = variants.model_class(name)(config(name, **options)).double().eval()
-    if awake:
+    if perturbed:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.2 * torch.randn_like(parameter))
@@ -54,10 +54,10 @@ def tokens(batch: int = 2, length: int = 16, *, seed: int = 0) -> torch.Tensor:
 
 def decode(model: torch.nn.Module, idx: torch.Tensor, chunks: list[int]) -> torch.Tensor:
     """Logits of `idx`, read through a cache in chunks of these sizes."""
-    cache, found, start = model.new_cache(len(idx)), [], 0
+    cache, chunked, start = model.new_cache(len(idx)), [], 0
     with torch.no_grad():
         for size in chunks:
             logits, _, cache = model(idx[:, start : start + size], cache=cache)
-            found.append(logits)
+            chunked.append(logits)
             start += size
-    return torch.cat(found, dim=1)
+    return torch.cat(chunked, dim=1)
