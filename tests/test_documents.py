@@ -35,6 +35,31 @@ def test_links_resolve(page):
             assert anchor in headings(file), f"{page}: {target} names no heading"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_and_modules_exist(page):
+    """Five pages went on naming rooms that had been renamed: only their links were checked."""
+    text = re.sub(r"[\w./]*\bNAME\b[\w./]*", "", page.read_text())
+    paths = re.findall(r"(?<![\w./-])(?:\.\./)*((?:assay|tests|benchmarks)/[\w./-]*\w)", text)
+    modules = re.findall(r"python -m (assay(?:\.\w+)+)|^from (assay(?:\.\w+)+)", text, re.MULTILINE)
+    paths += [(run or imported).replace(".", "/") for run, imported in modules]
+    absent = [p for p in paths if not (ROOT / p).exists() and not (ROOT / f"{p}.py").exists()]
+    assert not absent
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_is_called_by_the_name_of_its_file(page):
+    called = [(text, target) for text, target in links(page) if re.fullmatch(r"[\w/]+\.py", text)]
+    wrong = [(text, target) for text, target in called if not f"/{target}".endswith(f"/{text}")]
+    assert not wrong
+
+
+def test_the_map_of_the_house_has_every_room():
+    from test_architecture import MAY_IMPORT
+
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert not [room for room in MAY_IMPORT if not re.search(rf"\[`?{room}`?\]\(", page)]
+
+
 @pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
 def test_a_claim_is_held_up_by_its_evidence(path):
     said = claim.load(path)
