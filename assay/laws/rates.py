@@ -33,13 +33,8 @@ Quantity = float | str
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """One timed metric of one subject on one workload; `reason` explains what is None."""
+    """Rates of one timed record, over the median of its samples; `reason` explains what is None."""
 
-    subject: str
-    stage: str
-    workload: WorkloadIdentity
-    metric: str
-    elapsed_ms: float  # median of the samples
     tokens_per_s: float | None  # batch * query_length
     tflops: float | None
     gbps: float | None
@@ -58,27 +53,22 @@ class Rate:
         return self.compute_share if self.bound == COMPUTE_BOUND else self.memory_share
 
 
-def rates(records: Sequence[Record]) -> list[Rate]:
-    """The rate of every timed record that is ok and has samples, in their order."""
-    return [rate for _, rate in rated(records)]
-
-
-def rated(records: Sequence[Record]) -> list[tuple[Record, Rate]]:
-    """Every timed record that is ok and has samples, with its rate."""
+def rates(records: Sequence[Record]) -> dict[int, Rate]:
+    """The rate of every timed record that is ok and has samples, by the record's `id`."""
     ceilings = _Ceilings(records)
     work = {
         (_owner(record), record.metric): record
         for record in records
         if record.metric.endswith(("_flops", "_bytes"))
     }
-    return [
-        (record, _rate(record, record.workload, work, ceilings))
+    return {
+        id(record): _rate(record, record.workload, work, ceilings)
         for record in records
         if record.metric in DIRECTIONS
         and record.status == "ok"
         and record.samples
         and record.workload
-    ]
+    }
 
 
 # Work is keyed by the cell and the subject of its record, and its metric.
@@ -131,8 +121,7 @@ class _Ceilings:
 
 
 def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: _Ceilings) -> Rate:
-    elapsed_ms = median(record.samples)
-    elapsed = elapsed_ms / 1e3 or "the elapsed time is zero"
+    elapsed = median(record.samples) / 1e3 or "the elapsed time is zero"
     tokens = _tokens(workload)
     flops, traffic = (_amount(record, quantity, work) for quantity in ("flops", "bytes"))
     compute = ceilings.compute(record, dtype=str(workload.spec.get("dtype")))
@@ -143,11 +132,6 @@ def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: _Ce
     quantities = (elapsed, tokens, flops, traffic, compute, reading)
     reasons = dict.fromkeys(each for each in quantities if isinstance(each, str))
     return Rate(
-        subject=record.subject,
-        stage=record.stage,
-        workload=workload,
-        metric=record.metric,
-        elapsed_ms=elapsed_ms,
         tokens_per_s=_ratio(tokens, elapsed),
         tflops=_ratio(flop_rate, 1e12),
         gbps=_ratio(byte_rate, 1e9),

@@ -126,9 +126,9 @@ def _withheld(records: Sequence[Record]) -> Iterator[str]:
 
 def _suspects(rows: Sequence[Row]) -> Iterator[str]:
     suspects = [
-        f"{row.subject}, {rate.metric} at {row.workload.name}: {rate.suspect}"
+        f"{row.subject}, {metric} at {row.workload.name}: {rate.suspect}"
         for row in rows
-        for rate in row.rates.values()
+        for metric, rate in row.rates.items()
         if rate.suspect
     ]
     if suspects:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from assay.laws.pairs import PAIRED_METRICS
-from assay.laws.rates import rated
+from assay.laws.rates import rates
 from assay.records.durable import write_atomically
 from assay.records.run import RunFolder
 from assay.records.schema import CELL_SECONDS, MODELS, SEVERITY, Record, Run
@@ -34,17 +34,6 @@ _CORRECTNESS = (*CHECKING, MODELS)
 _ERRORS = ("max_error_", "gradient")  # beside the verdicts, where a stage checks what it times
 _FIELDS = ("metric", "value", "unit", "status", "reason", "cause", "level", "source", "alone")
 _RATIO = ("against", "value", "low", "high", "rounds")
-_RATE = (
-    "tokens_per_s",
-    "tflops",
-    "gbps",
-    "intensity",
-    "compute_share",
-    "memory_share",
-    "bound",
-    "reason",
-    "suspect",
-)
 
 # A result's stage, cell, workload and subject.
 _Key = tuple[str, str, str, str]
@@ -158,9 +147,8 @@ def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
             for key, ratio in ratios_to_baseline(of_stage, metric).items():
                 fields = {name: getattr(ratio, name) for name in _RATIO}
                 derived.setdefault(key, {})["ratio"] = {**fields, "reason": ratio.reason or None}
-    for record, rate in rated(records):
-        fields = {name: getattr(rate, name) for name in _RATE}
-        derived.setdefault(id(record), {})["rate"] = fields
+    for key, rate in rates(records).items():
+        derived.setdefault(key, {})["rate"] = msgspec.to_builtins(rate)
     return derived
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from assay.laws.curves import MEASURING
 from assay.laws.pairs import PAIRED_METRICS, Ratio
 from assay.laws.quantiles import quartiles
-from assay.laws.rates import Rate, rated
+from assay.laws.rates import Rate, rates
 from assay.records.schema import CELL_SECONDS, Record, WorkloadIdentity
 from assay.reports.numerals import DASH, number, size_in_bytes
 from assay.reports.ratios import ratios_to_baseline, subject_order
@@ -212,7 +212,7 @@ def _with_single_reasons(table: Table) -> Table:
 
 
 def _add_rates(rows: Iterable[Row], records: Sequence[Record]) -> None:
-    by_record = {id(record): rate for record, rate in rated(records)}
+    by_record = rates(records)
     for row in rows:
         row.rates.update(
             {m: by_record[id(r)] for m, r in row.records.items() if id(r) in by_record}
