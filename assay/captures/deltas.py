@@ -19,8 +19,6 @@ GROWING = ("k", "v", "cache.k", "cache.v")  # tensors that caches are made of
 _WORTH = 0.5  # of the whole: a stretch that is longer is not worth a chain
 _BLOCK_VALUES = 1 << 22  # compared at a time
 
-Site = tuple[str, int, int, str]
-
 
 @dataclass(frozen=True)
 class BaseRecord:
@@ -36,27 +34,27 @@ class BaseRecord:
 
 
 class BaseRecords:
-    """The last record of each site, within a number of bytes; the oldest is forgotten first."""
+    """The last record of each module, within a number of bytes; the oldest is forgotten first."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._last: OrderedDict[Site, BaseRecord] = OrderedDict()
+        self._last: OrderedDict[tuple, BaseRecord] = OrderedDict()
 
     def last(self, key: Key) -> BaseRecord | None:
-        return self._last.get(_site(key))
+        return self._last.get(key.module)
 
     def keep(
         self, key: Key, tensors: Mapping[str, Tensor], deltas: Mapping[str, Delta] | None = None
     ) -> None:
         """Copy the tensors of a record, some of which are stored as `deltas` of the last one."""
-        last = self._forget(_site(key))
+        last = self._forget(key.module)
         if sum(tensor.nbytes for tensor in tensors.values()) > self._max_bytes:
             return
         copies = {name: Tensor(t.dtype, t.bits.copy()) for name, t in tensors.items()}
         ages = {name: last.ages.get(name, 0) + 1 for name in deltas or () if last}
         base = BaseRecord(key.name, copies, ages)
-        self._last[_site(key)] = base
+        self._last[key.module] = base
         self._bytes += base.nbytes
         while self._bytes > self._max_bytes:
             self._forget(next(iter(self._last)))
@@ -65,14 +63,10 @@ class BaseRecords:
         self._last.clear()
         self._bytes = 0
 
-    def _forget(self, site: Site) -> BaseRecord | None:
-        base = self._last.pop(site, None)
+    def _forget(self, module: tuple) -> BaseRecord | None:
+        base = self._last.pop(module, None)
         self._bytes -= base.nbytes if base else 0
         return base
-
-
-def _site(key: Key) -> Site:
-    return key.run, key.rank, key.layer, key.site
 
 
 def growing(tensors: Mapping[str, Tensor], layouts: Mapping[str, str]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from assay.captures import formats, tensor_files
 from assay.captures.exchange import ImportedCall, unknown_run
 from assay.captures.manifest import (
     ALIGNMENTS,
+    HEADED,
     ORDERS,
     CaptureRecord,
     Key,
@@ -25,8 +26,7 @@ from assay.captures.tensor import FLOATS, STORED_AS, Tensor, tensor_of
 from assay.errors import BadInput
 from assay.records.run import now
 
-_HEADED = ("q", "k", "v", "out")  # tensors with an axis of heads
-_ARRAYS = (*_HEADED, "mask")
+_ARRAYS = (*HEADED, "mask")
 _SCALARS = ("scale", "causal")
 
 
@@ -56,17 +56,11 @@ def reader(settings: ForeignSettings) -> Callable[[Path], ImportedCall]:
     """Return a function that reads foreign files, each as the next step of one new run."""
     run, steps = new_run_name(), count()
 
-    def read(path: Path) -> ImportedCall:
-        call, ignored = read_foreign(path, run=run, step=next(steps), settings=settings)
-        return replace(call, ignored=tuple(ignored))
-
-    return read
+    return lambda path: read_foreign(path, run=run, step=next(steps), settings=settings)
 
 
-def read_foreign(
-    path: Path, *, run: str, step: int, settings: ForeignSettings
-) -> tuple[ImportedCall, list[str]]:
-    """Return the call of a file, and the names of arrays in it that mean nothing here."""
+def read_foreign(path: Path, *, run: str, step: int, settings: ForeignSettings) -> ImportedCall:
+    """Read the one call of a file; arrays in it that mean nothing here are ignored."""
     arrays = formats.npz_arrays(path, tensor_files.read_bytes(path))
     missing = [name for name in "qkv" if name not in arrays]
     if missing:
@@ -88,7 +82,7 @@ def read_foreign(
             name: TensorEntry(
                 dtype=tensor.dtype,
                 shape=tensor.shape,
-                order=settings.order if name in _HEADED else None,
+                order=settings.order if name in HEADED else None,
             )
             for name, tensor in tensors.items()
         },
@@ -96,20 +90,20 @@ def read_foreign(
         time=time,
     )
     origin = unknown_run(key, time, imported="foreign npz")
-    ignored = [name for name in arrays if name not in (*_ARRAYS, *_SCALARS)]
-    return ImportedCall(record=record, tensors=tensors, run=origin), ignored
+    ignored = tuple(name for name in arrays if name not in (*_ARRAYS, *_SCALARS))
+    return ImportedCall(record=record, tensors=tensors, run=origin, ignored=ignored)
 
 
 def _tensor(path: Path, name: str, array: np.ndarray, settings: ForeignSettings) -> Tensor:
-    if name in _HEADED and array.ndim != 4:
+    if name in HEADED and array.ndim != 4:
         raise BadInput(
             f"{path}: {name} has shape {array.shape}; wanted four axes, {settings.order}"
         )
-    if name in _HEADED and settings.order == "BSHD":
+    if name in HEADED and settings.order == "BSHD":
         array = np.ascontiguousarray(array.swapaxes(1, 2))
-    if name in _HEADED and settings.dtype and _holds_bits(array, settings.dtype):
+    if name in HEADED and settings.dtype and _holds_bits(array, settings.dtype):
         return Tensor(settings.dtype, array.view(STORED_AS[settings.dtype]))
-    allowed = FLOATS if name in _HEADED else (*FLOATS, "bool")
+    allowed = FLOATS if name in HEADED else (*FLOATS, "bool")
     if array.dtype.name not in allowed or not array.dtype.isnative:
         raise BadInput(
             f"{path}: {name} is {array.dtype}; wanted one of {', '.join(allowed)}. For bits of "

@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -17,7 +17,7 @@ from typing import Literal, get_args
 import msgspec
 
 from assay.errors import BadInput
-from assay.records.durable import explained, sync_folder
+from assay.records.durable import explained, sync_folder, write_all
 
 SCHEMA = 1
 Mode = Literal["full", "stats", "shapes"]
@@ -41,6 +41,7 @@ LAYOUTS = {
     "cache.v": "BSKD",
     "layer_out": "BQE",
 }
+HEADED = ("q", "k", "v", "out")  # tensors of the attention call itself, with an axis of heads
 _SITE_LETTERS = 60
 
 
@@ -62,6 +63,21 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, order=True):
             site += f"-{hashlib.blake2b(self.site.encode(), digest_size=4).hexdigest()}"
         layer = f"l{self.layer:03d}" if self.layer >= 0 else "lx"
         return f"{self.run}_s{self.step:06d}_{layer}_{site}_r{self.rank}_c{self.call}"
+
+    @property
+    def module(self) -> tuple[str, int, int, str]:
+        """The attention module, of one rank of one run, that the call is of."""
+        return self.run, self.rank, self.layer, self.site
+
+
+def heads_axis(name: str, layouts: Mapping[str, str] = LAYOUTS) -> int | None:
+    """Return the axis of heads of a tensor with four axes; None of a mask, whose last axis holds no
+    channels. One that `layouts` does not name lies as q, or as the cache that it is part of."""
+    if name == "mask":
+        return None
+    default = LAYOUTS["cache.k" if name.startswith("cache.") else "q"]
+    layout = layouts.get(name) or LAYOUTS.get(name, default)
+    return 2 if layout[1] == "S" else 1
 
 
 class Statistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +209,7 @@ def append(path: Path, lines: Sequence[ManifestLine], *, sync: bool = True) -> N
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 content = b"\n" + content  # ends what a killed writer began
             try:
-                _write_all(descriptor, content)
+                write_all(descriptor, [memoryview(content)])
                 if sync:
                     os.fsync(descriptor)
             except OSError:
@@ -247,9 +263,3 @@ def _decoded(text: bytes, path: Path, number: int) -> ManifestLine | None:
     if line.schema != SCHEMA:
         raise BadInput(f"{path}:{number}: schema {line.schema}, this assay reads {SCHEMA}")
     return line
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]

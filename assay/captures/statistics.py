@@ -1,5 +1,6 @@
 """Statistics of a tensor's finite values, summed in float64 block by block."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy as np
 from assay.captures.manifest import Statistics
 from assay.captures.tensor import FLOATS, Tensor
 
-OUTLIERS = 8  # channels that are named
+_OUTLIERS = 8  # channels that are named
 _BLOCK = 1 << 18  # values at a time, so that a long tensor needs little memory beside itself
 
 
@@ -33,18 +34,49 @@ def statistics(tensor: Tensor, *, heads_axis: int | None = None) -> Statistics:
         squares += distance * distance * count * finite.size / total
         mean += distance * finite.size / total
         count = total
-    known = count > 0
+    std = math.sqrt(squares / count) if count else 0.0
+    outliers = _outliers(tensor, heads_axis) if count else []
+    return finished(count, nonfinite, zeros, low, high, mean, std, outliers)
+
+
+def finished(
+    finite: int,
+    nonfinite: int,
+    zeros: int,
+    low: float,
+    high: float,
+    mean: float,
+    std: float,
+    outliers: list[tuple[int, float]],
+) -> Statistics:
+    """Return the statistics of so many finite values; without any, nothing else is known."""
+    known = finite > 0
     return Statistics(
-        count=count + nonfinite,
+        count=finite + nonfinite,
         nonfinite=nonfinite,
         zeros=zeros,
         minimum=low if known else None,
         maximum=high if known else None,
-        mean=mean if known else None,
-        std=float(np.sqrt(squares / count)) if known else None,
+        mean=mean if known and math.isfinite(mean) else None,
+        std=std if known and math.isfinite(std) else None,
         absmax=max(abs(low), abs(high)) if known else None,
-        outliers=_outliers(tensor, heads_axis) if known else [],
+        outliers=outliers if known else [],
     )
+
+
+def largest_channels(maxima: np.ndarray) -> list[list[tuple[int, float]]]:
+    """Return the channels with the largest of each row of `maxima` [tensors, channels], largest
+    first and of equal ones the first, with those values."""
+    few = min(_OUTLIERS, maxima.shape[1])
+    if not few:
+        return [[] for _ in maxima]
+    bounds = np.partition(maxima, -few, axis=1)[:, -few]
+    channels = []
+    for row, bound in zip(maxima, bounds, strict=True):
+        candidates = np.flatnonzero(row >= bound)
+        largest = candidates[np.argsort(-row[candidates], kind="stable")[:few]]
+        channels.append(list(zip(largest.tolist(), row[largest].tolist(), strict=True)))
+    return channels
 
 
 def _blocks(tensor: Tensor) -> Iterator[np.ndarray]:
@@ -72,5 +104,4 @@ def _outliers(tensor: Tensor, heads_axis: int | None) -> list[tuple[int, float]]
         sizes = np.abs(Tensor(tensor.dtype, rows[start : start + step]).numbers())
         sizes[~np.isfinite(sizes)] = 0
         largest = np.maximum(largest, sizes.max(axis=0))
-    order = np.argsort(-largest, kind="stable")[:OUTLIERS]
-    return [(int(channel), float(largest[channel])) for channel in order]
+    return largest_channels(largest[None])[0]

@@ -14,9 +14,7 @@ from assay.captures import formats
 from assay.captures.checksum import checksum_of
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
-from assay.records.durable import explained
-
-_MOST_PARTS = 1024  # that the system takes in one call
+from assay.records.durable import explained, write_all
 
 
 def write(
@@ -38,7 +36,7 @@ def write_parts(path: Path, parts: Sequence[memoryview], *, sync: bool = True) -
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             try:
-                _write_all(descriptor, list(parts))
+                write_all(descriptor, parts)
                 if sync:
                     os.fsync(descriptor)
             finally:
@@ -83,12 +81,3 @@ def read_bytes(path: Path, *, size: int | None = None) -> np.ndarray:
             return np.fromfile(file, np.uint8)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
-
-
-def _write_all(descriptor: int, parts: list[memoryview]) -> None:
-    while parts:
-        count = os.writev(descriptor, parts[:_MOST_PARTS])
-        while parts and count >= len(parts[0]):
-            count -= len(parts.pop(0))
-        if parts:
-            parts[0] = parts[0][count:]

@@ -3,11 +3,13 @@
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from assay.errors import BadInput
+
+_MOST_PARTS = 1024  # that the system takes in one call
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -39,6 +41,17 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, parts: Sequence[memoryview]) -> None:
+    """Write the bytes of `parts`, one after the other, however many the system takes at a time."""
+    left = list(parts)
+    while left:
+        count = os.writev(descriptor, left[:_MOST_PARTS])
+        while left and count >= len(left[0]):
+            count -= len(left.pop(0))
+        if left:
+            left[0] = left[0][count:]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from assay.errors import BadInput
-from assay.records.durable import explained, sync_folder
+from assay.records.durable import explained, sync_folder, write_all
 from assay.records.schema import SCHEMA, Record
 
 _encoder = msgspec.json.Encoder()
@@ -64,7 +64,7 @@ class Log:
             start = self._settled_bytes
             with explained(self.path):
                 try:
-                    _write_all(self._descriptor, content)
+                    write_all(self._descriptor, [memoryview(content)])
                     os.fsync(self._descriptor)
                 except OSError:
                     os.ftruncate(self._descriptor, start)
@@ -200,9 +200,3 @@ def _check_batch(size: int, promised: int, path: Path, number: int) -> None:
             f"{path}:{number}: this line closes a batch of {promised} records, {size} are here. "
             "Lines were lost or added from outside: restore the log, or run the study again"
         )
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -159,14 +159,14 @@ def test_foreign_calls(tmp_path):
     out = np.zeros((2, 4, 5, 8), np.float32)
     mask = np.tri(5, dtype=bool)
     said = plain(path, out=out, mask=mask, scale=np.float32(0.5), causal=False, loss=np.ones(3))
-    one, ignored = foreign.read_foreign(path, run="r", step=2, settings=ForeignSettings())
-    assert ignored == ["loss"]
+    one = foreign.read_foreign(path, run="r", step=2, settings=ForeignSettings())
+    assert one.ignored == ("loss",)
     assert one.record.scalars == {"scale": 0.5, "causal": False}
     assert one.record.key.site == "theirs" and one.record.key.step == 2
     for name in ("q", "k", "v", "out", "mask"):
         np.testing.assert_array_equal(one.tensors[name].bits, said[name])
     plain(path)
-    one, _ = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(causal=True))
+    one = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(causal=True))
     assert one.record.scalars == {"scale": 8**-0.5, "causal": True, "alignment": "bottom-right"}
 
 
@@ -174,18 +174,18 @@ def test_foreign_axes_and_bits(tmp_path):
     path = tmp_path / "f.npz"
     arrays = {n: a.swapaxes(1, 2) for n, a in plain(path).items()}
     np.savez(path, **arrays)
-    one, _ = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(order="BSHD"))
+    one = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(order="BSHD"))
     assert one.tensors["q"].shape == (2, 4, 5, 8) and one.record.tensors["q"].order == "BSHD"
     bits = {n: a.astype(np.uint16).swapaxes(1, 2) for n, a in arrays.items()}
     np.savez(path, **bits)
     with pytest.raises(BadInput, match=r"q is uint16.*--dtype bfloat16"):
         foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings())
-    one, _ = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
+    one = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
     assert one.tensors["k"].dtype == "bfloat16"
     dtypes = pytest.importorskip("ml_dtypes")
     lost = {n: a.view(dtypes.bfloat16) for n, a in bits.items()}
     np.savez(path, **lost)  # NumPy writes it as |V2
-    again, _ = foreign.read_foreign(
+    again = foreign.read_foreign(
         path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16")
     )
     assert equal(again.tensors, one.tensors)

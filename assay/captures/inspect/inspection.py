@@ -15,7 +15,6 @@ from assay.captures.inspect.sites import SiteSummary, site_summaries
 from assay.captures.inspect.summary import (
     CallSummary,
     as_json,
-    module_of,
     pairs_of,
     summarise,
     tensor_summary,
@@ -159,7 +158,7 @@ def file_summary(path: Path) -> CallSummary:
 
 def in_reading_order(records: Sequence[CaptureRecord]) -> list[CaptureRecord]:
     """Records run by run and module by module, each from its first step on."""
-    return sorted(records, key=lambda r: (*module_of(r.key), r.key.step, r.key.call))
+    return sorted(records, key=lambda r: (*r.key.module, r.key.step, r.key.call))
 
 
 def show(inspection: Inspection) -> None:
@@ -189,7 +188,7 @@ def _largest_calls(records: Sequence[CaptureRecord]) -> set[str]:
     """Names of the calls with the most queries and keys, one for each module."""
     largest: dict[tuple, tuple[int, str]] = {}
     for record in records:
-        module = module_of(record.key)
+        module = record.key.module
         pairs = pairs_of(record.tensors) if record.mode == "full" else 0
         largest[module] = max(largest.get(module, (-1, "")), (pairs, record.name))
     return {name for _, name in largest.values()}

@@ -7,7 +7,7 @@ import numpy as np
 
 from assay.captures.inspect.distribution import Channels, Histogram, channels_from_absmax
 from assay.captures.inspect.head_statistics import HeadStatistics, PerHead
-from assay.captures.inspect.summary import CallSummary, TensorSummary, module_of
+from assay.captures.inspect.summary import CallSummary, TensorSummary
 
 _NEW_IN_EACH_STEP = ("q", "out")  # the keys and values of a cache are there again in every step
 
@@ -129,7 +129,7 @@ def site_summaries(calls: Iterable[CallSummary]) -> list[SiteSummary]:
     """Group calls by module and phase, in the order of the calls."""
     groups: dict[tuple, list[CallSummary]] = {}
     for call in calls:
-        module = module_of(call.key) if call.key else (None, 0, None, call.name)
+        module = call.key.module if call.key else (None, 0, None, call.name)
         groups.setdefault((*module, call.phase), []).append(call)
     return [
         SiteSummary(run=run, rank=rank, layer=layer, site=site, phase=phase, calls=tuple(several))

@@ -27,12 +27,11 @@ from assay.captures.inspect.head_statistics import (
     median_head,
 )
 from assay.captures.inspect.scores import attention_call
-from assay.captures.manifest import CaptureRecord, Key, Statistics, TensorEntry
+from assay.captures.manifest import HEADED, CaptureRecord, Key, Statistics, TensorEntry
 from assay.captures.statistics import statistics
 from assay.captures.tensor import FLOATS, STORED_AS, Tensor
 from assay.errors import BadInput
 
-_WITH_CHANNELS = ("q", "k", "v", "out")  # [B, H, S, D] in every record
 _FACTS = ("phase", "mode", "framework", "implementation", "device")  # of a record, for JSON
 
 
@@ -117,11 +116,6 @@ def as_json(call: CallSummary) -> dict[str, Any]:
     }
 
 
-def module_of(key: Key) -> tuple[str, int, int, str]:
-    """The attention module that a call is of."""
-    return (key.run, key.rank, key.layer, key.site)
-
-
 def pairs_of(tensors: Mapping[str, TensorEntry] | Mapping[str, TensorSummary]) -> int:
     if not {"q", "k"} <= set(tensors):
         return 0
@@ -178,7 +172,7 @@ def _entry_summary(
 def tensor_summary(name: str, tensor: Tensor, *, order: str | None = None) -> TensorSummary:
     """Summarise one tensor; of q, k, v and out [B, H, S, D] also the channels."""
     values, real = tensor.numbers(), tensor.dtype in FLOATS
-    with_channels = real and name in _WITH_CHANNELS and values.ndim == 4
+    with_channels = real and name in HEADED and values.ndim == 4
     stats = statistics(tensor, heads_axis=1 if with_channels else None)
     known = real and stats.mean is not None
     return TensorSummary(

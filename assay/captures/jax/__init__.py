@@ -111,7 +111,7 @@ class FlaxCapture:
         jax.effects_barrier()  # what was begun before is of another step
         before, self._recorder.step = self._recorder.step, int(number)
         try:
-            if self._wants(int(number)):
+            if self.options.wants_step(int(number)):
                 yield
             else:
                 with self.paused():
@@ -197,15 +197,6 @@ class FlaxCapture:
             stack.enter_context(trace.setting(_tokens_of(active.captures)))
             stack.enter_context(nn.intercept_methods(intercept))
             yield
-
-    def _wants(self, step: int) -> bool:
-        """True where a step is wanted, as far as that is known before it runs."""
-        options = self.options
-        return (
-            step % options.every == 0
-            and (options.first is None or step < options.first)
-            and (options.steps is None or step in options.steps)
-        )
 
     def _tell_if_nothing(self) -> None:
         if self._recorder.late:

@@ -130,7 +130,7 @@ class ForwardPass:
 
 @dataclass
 class _Active(threading.local):
-    """What is active in this thread: forward passes, and the captures that may begin more."""
+    """Forward passes that are active in this thread, and the captures that may begin more."""
 
     passes: list[ForwardPass] = field(default_factory=list)
     captures: list[Any] = field(default_factory=list)

@@ -10,9 +10,8 @@ from assay.captures.jax import sites, trace
 from assay.captures.jax.forward_pass import ForwardPass, active
 from assay.captures.jax.functions import AttentionCore, CoreDetector, from_attend
 from assay.captures.jax.traced_call import TracedCall
-from assay.captures.manifest import Phase, Scalar
+from assay.captures.manifest import HEADED, Phase, Scalar
 
-_CORE = ("q", "k", "v", "out")
 _UNSEEN = "not seen: no attend(q, k, v), jax.nn.dot_product_attention or pair of einsum"
 
 
@@ -31,7 +30,7 @@ class FlaxInterceptor:
         self._scale = scale
 
     def description(self) -> str:
-        """What is looked for, for a user who found nothing captured."""
+        """Sentence on what is looked for, for a user who found nothing captured."""
         kind = self._model if isinstance(self._model, type) else type(self._model)
         of = "any Flax model" if self._model is None else f"{kind.__name__} with these fields"
         return (
@@ -129,7 +128,7 @@ class FlaxInterceptor:
             phase=phase,
             implementation=core.implementation,
             scalars=tuple(scalars.items()),
-            orders=tuple((name, core.order) for name in _CORE if name in core.tensors),
+            orders=tuple((name, core.order) for name in HEADED if name in core.tensors),
             number=forward_pass.count(site),
             countable=forward_pass.countable(),
         )

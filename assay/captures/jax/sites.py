@@ -133,17 +133,19 @@ def _is_storable(value: Any) -> bool:
     return getattr(value.dtype, "name", "") in STORED_AS
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(first: Any, second: Any) -> bool:
     """True where two fields are the same; binding a module turns its lists into tuples."""
-    if one is other:
+    if first is second:
         return True
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, nn.Module):
-        return isinstance(other, nn.Module) and is_model(one, other)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(_alike, first, second))
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(
+            _alike(first[key], second[key]) for key in first
+        )
+    if isinstance(first, nn.Module):
+        return isinstance(second, nn.Module) and is_model(first, second)
     try:
-        return bool(one == other)
+        return bool(first == second)
     except Exception:  # arrays among the fields, or fields that cannot be compared
         return False

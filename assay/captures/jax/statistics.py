@@ -11,11 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from assay.captures.manifest import Statistics, TensorEntry
-from assay.captures.statistics import OUTLIERS
+from assay.captures.manifest import LAYOUTS, Statistics, TensorEntry, heads_axis
+from assay.captures.statistics import finished, largest_channels
 from assay.captures.tensor import FLOATS
 
-_HEADS_AXIS = {"q": 1, "k": 1, "v": 1, "out": 1, "cache.k": 2, "cache.v": 2}
 _COUNTS, _MOMENTS = 2, 4  # finite values, zeros; minimum, maximum, mean, standard deviation
 
 
@@ -75,7 +74,7 @@ def _channels(name: str, dtype: str, shape: tuple[int, ...]) -> int:
 
 
 def _heads_axis(name: str, shape: tuple[int, ...]) -> int | None:
-    return _HEADS_AXIS.get(name) if len(shape) == 4 else None
+    return heads_axis(name) if len(LAYOUTS.get(name, "")) == len(shape) == 4 else None
 
 
 def _statistics(size: int, part: np.ndarray) -> Statistics:
@@ -83,16 +82,5 @@ def _statistics(size: int, part: np.ndarray) -> Statistics:
     floats = part[_COUNTS:].view(np.float32)
     low, high, mean, std = (float(n) for n in floats[:_MOMENTS])
     maxima = floats[_MOMENTS:]
-    known = count > 0
-    largest = np.argsort(-maxima, kind="stable")[:OUTLIERS]
-    return Statistics(
-        count=size,
-        nonfinite=size - count,
-        zeros=zeros,
-        minimum=low if known else None,
-        maximum=high if known else None,
-        mean=mean if known else None,
-        std=std if known else None,
-        absmax=max(abs(low), abs(high)) if known else None,
-        outliers=[(int(n), float(maxima[n])) for n in largest] if known else [],
-    )
+    outliers = largest_channels(maxima[None])[0]
+    return finished(count, size - count, zeros, low, high, mean, std, outliers)

@@ -34,7 +34,7 @@ class TracedCall:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptTensors:
-    """What is kept of the tensors of a call, as the store will list it."""
+    """Entries of the tensors that are kept of a call, as the store will list them, and its cuts."""
 
     entries: tuple[tuple[str, TensorEntry], ...]
     cut: tuple[tuple[str, str], ...] = ()
@@ -61,7 +61,7 @@ class KeptTensors:
 def keep(
     call: TracedCall, tensors: dict[str, jax.Array], options: CaptureOptions
 ) -> tuple[KeptTensors, dict[str, Any]]:
-    """What is kept of a call, and the arrays that carry it: tensors, or their summary."""
+    """Entries of what is kept of a call, and the arrays that carry it: tensors or their summary."""
     if not options.outputs:
         results = ("out", "layer_out")
         tensors = {n: x for n, x in tensors.items() if n.partition(".")[0] not in results}

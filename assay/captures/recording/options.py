@@ -86,27 +86,31 @@ class CaptureOptions:
     def wants(self, step: int, layer: int, site: str) -> bool:
         """Tell whether a call is to be captured, without looking at any tensor."""
         return (
+            self.wants_step(step)
+            and self._wants_site(layer, site)
+            and (self.predicate is None or bool(self.predicate(step, layer, site)))
+        )
+
+    def wants_step(self, step: int) -> bool:
+        """Tell whether calls of a step may be captured, as far as the step alone decides."""
+        return (
             step % self.every == 0
             and (self.first is None or step < self.first)
             and (self.steps is None or step in self.steps)
-            and self._wants_site(layer, site)
-            and (self.predicate is None or bool(self.predicate(step, layer, site)))
         )
 
     def _wants_site(self, layer: int, site: str) -> bool:
         """Asked at every call of every site, so each answer is kept."""
         wanted = self._sites.get((layer, site))
         if wanted is None:
-            patterns = [part.strip() for part in (self.sites or "*").split(",") if part.strip()]
-            wanted = (self.layers is None or layer in self.layers) and any(
-                fnmatchcase(site, pattern) for pattern in patterns
-            )
+            wanted = self.layers is None or layer in self.layers
+            wanted = wanted and (self.sites is None or matches(site, self.sites))
             self._sites[layer, site] = wanted
         return wanted
 
     @property
     def cuts(self) -> bool:
-        """Whether parts of tensors are left out."""
+        """True where parts of tensors are left out."""
         return any(value is not None for value in (self.heads, self.positions, self.rows))
 
     def described(self) -> dict[str, Scalar]:
@@ -123,6 +127,11 @@ class CaptureOptions:
             plain = isinstance(value, bool | int | float | str)
             described[option.name] = value if plain else str(value)
         return described
+
+
+def matches(site: str, patterns: str) -> bool:
+    """Tell whether a path fits one of some patterns, which are separated by commas."""
+    return any(fnmatchcase(site, part.strip()) for part in patterns.split(",") if part.strip())
 
 
 def number_set(value: Numbers, option: str) -> NumberSet | None:

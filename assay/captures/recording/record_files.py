@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from assay.captures import deltas, formats, tensor_files
 from assay.captures.checksum import checksum_of
 from assay.captures.deltas import BaseRecords
-from assay.captures.manifest import LAYOUTS, CaptureRecord, ManifestLine, TensorEntry
+from assay.captures.manifest import CaptureRecord, ManifestLine, TensorEntry, heads_axis
 from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.statistics import statistics
@@ -181,22 +181,13 @@ def _with_tensors(call: CapturedCall, tensors: Mapping[str, Tensor]) -> dict[str
 
 def _with_statistics(call: CapturedCall, loaded: LoadedTensors) -> dict[str, TensorEntry]:
     """Return the entries of tensors with the statistics that came, or computed here."""
-    computed = {
-        name: statistics(tensor, heads_axis=_heads_axis(name, tensor, call))
-        for name, tensor in loaded.tensors.items()
-        if name not in loaded.stats
-    } | {**loaded.stats}
+    computed = dict(loaded.stats)
+    for name, tensor in loaded.tensors.items():
+        if name not in computed:
+            axis = heads_axis(name, call.layouts) if len(tensor.shape) == 4 else None
+            computed[name] = statistics(tensor, heads_axis=axis)
     entries = {}
     for name, entry in call.shapes.items():
         why = entry.why or (None if name in computed else _NOT_GIVEN)
         entries[name] = replace(entry, stats=computed.get(name), why=why)
     return entries
-
-
-def _heads_axis(name: str, tensor: Tensor, call: CapturedCall) -> int | None:
-    """Return the axis of heads of a tensor that has four axes, other than a mask."""
-    if len(tensor.shape) != 4 or name == "mask":
-        return None
-    default = LAYOUTS["cache.k" if name.startswith("cache.") else "q"]
-    layout = call.layouts.get(name) or LAYOUTS.get(name, default)
-    return 2 if layout[1] == "S" else 1

@@ -115,7 +115,7 @@ def _report(
 
 
 def _scalars(words: str, numbers: list[float]) -> Scalars:
-    """What `emit` wrote into words and numbers."""
+    """Scalars that `emit` wrote into words and numbers."""
     scalars: Scalars = {}
     remaining = iter(numbers)
     for word in words.split():

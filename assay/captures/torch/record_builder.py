@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from assay.captures.manifest import Key, Phase, TensorEntry
+from assay.captures.manifest import HEADED, Key, Phase, TensorEntry
 from assay.captures.recording.captured_call import CapturedCall
 from assay.captures.recording.cuts import OF_WHOLE_LAYER, cut
 from assay.captures.recording.options import CaptureOptions
@@ -18,8 +18,7 @@ from assay.captures.torch.step_statistics import StepStatistics
 from assay.captures.torch.transfer import HostTransfer, dtype_name, storable
 
 _LAYOUTS = {"cache.k": "BKSD", "cache.v": "BKSD"}
-_BHSD = ("q", "k", "v", "out")
-_WITH_STATISTICS = (*_BHSD, "x", "layer_out")
+_WITH_STATISTICS = (*HEADED, "x", "layer_out")
 _NO_STATISTICS = "statistics are of floating-point activations"
 
 
@@ -141,7 +140,7 @@ class RecordBuilder:
         self._entries[name] = TensorEntry(
             dtype=dtype_name(tensor),
             shape=tuple(tensor.shape),
-            order=_memory_order(tensor) if name in _BHSD and tensor.dim() == 4 else None,
+            order=_memory_order(tensor) if name in HEADED and tensor.dim() == 4 else None,
             why=_NO_STATISTICS if mode == "stats" and not has_statistics else None,
         )
         if mode == "full":
@@ -152,12 +151,12 @@ class RecordBuilder:
 
 def _in_four_axes(tensors: Tensors) -> Tensors:
     """q, k, v and out as [B, H, S, D], and a mask that still fits them."""
-    lacks_heads = any(tensors[name].dim() == 3 for name in _BHSD if name in tensors)
+    lacks_heads = any(tensors[name].dim() == 3 for name in HEADED if name in tensors)
     reshaped = {}
     for name, tensor in tensors.items():
-        if tensor.dim() == 3 and (name in _BHSD or (name == "mask" and lacks_heads)):
+        if tensor.dim() == 3 and (name in HEADED or (name == "mask" and lacks_heads)):
             tensor = tensor.unsqueeze(1)
-        elif tensor.dim() > 4 and name in _BHSD:
+        elif tensor.dim() > 4 and name in HEADED:
             tensor = tensor.flatten(0, -4)  # all batch axes as one
         reshaped[name] = tensor
     return reshaped

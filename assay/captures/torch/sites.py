@@ -8,13 +8,13 @@ torch.compile, so they are plain.
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from types import FrameType
 from typing import Any
 
 from torch import Tensor, nn
 
 from assay.captures.manifest import Scalar
+from assay.captures.recording.options import matches
 
 Tensors = dict[str, Tensor]  # by the store's names
 Scalars = dict[str, Scalar]
@@ -53,11 +53,10 @@ class Sites:
 
     def __init__(self, model: nn.Module, wanted: str | None = None) -> None:
         """`wanted`: patterns of paths, separated by commas, as in CaptureOptions."""
-        patterns = [part.strip() for part in (wanted or "").split(",") if part.strip()]
         self._modules = list(model.named_modules())
         self._numbers = {id(module): n for n, (_, module) in enumerate(self._modules)}
         self._sites: dict[int, Site] = {}
-        for number in _attentions(self._modules, patterns):
+        for number in _attentions(self._modules, wanted):
             self._add(number)
         self.hooked = tuple(self._sites.values())
         # For calls that a compiled program reports without saying where they come from.
@@ -163,7 +162,7 @@ def _add_cache(module: nn.Module, cache: Any, tensors: Tensors) -> int | None:
     return past
 
 
-def _attentions(modules: Sequence[tuple[str, nn.Module]], patterns: Sequence[str]) -> list[int]:
+def _attentions(modules: Sequence[tuple[str, nn.Module]], patterns: str | None) -> list[int]:
     """Numbers of those called attention that hold no other; of what the patterns match if they
     match none of these."""
     named = {n for n, (_, module) in enumerate(modules) if _is_called_attention(module)}
@@ -171,18 +170,14 @@ def _attentions(modules: Sequence[tuple[str, nn.Module]], patterns: Sequence[str
     innermost = [
         n for n in sorted(named) if not any(id(modules[m][1]) in within[n] for m in named - {n})
     ]
-    if patterns and not any(_matches(modules[n][0], patterns) for n in innermost):
-        return [n for n, (path, _) in enumerate(modules) if path and _matches(path, patterns)]
+    if patterns and not any(matches(modules[n][0], patterns) for n in innermost):
+        return [n for n, (path, _) in enumerate(modules) if path and matches(path, patterns)]
     return innermost
 
 
 def _is_called_attention(module: nn.Module) -> bool:
     name = type(module).__name__.lower()
     return any(word in name for word in _NAMES) and not any(part in name for part in _PARTS)
-
-
-def _matches(path: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def _uses_interface(module: nn.Module) -> bool:

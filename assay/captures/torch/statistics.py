@@ -5,14 +5,12 @@ part of the tensor: finite values, other values, zeros, minimum, maximum, mean, 
 distances from the mean. The writer's thread combines the rows.
 """
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from assay.captures.manifest import Statistics
-from assay.captures.statistics import OUTLIERS
+from assay.captures.statistics import finished, largest_channels
 from assay.captures.torch.transfer import Finish
 
 PART = 7  # numbers in a row
@@ -61,45 +59,9 @@ def combine(maxima: np.ndarray, parts: np.ndarray) -> list[Statistics]:
         numbers[4].max(axis=1).tolist(),
         mean.tolist(),
         std.tolist(),
-        _outliers(maxima),
+        largest_channels(maxima),
     )
-    return [_statistics(*row) for row in zip(*columns, strict=True)]
-
-
-def _statistics(
-    count: int,
-    nonfinite: int,
-    zeros: int,
-    low: float,
-    high: float,
-    mean: float,
-    std: float,
-    outliers: list[tuple[int, float]],
-) -> Statistics:
-    known = count > 0
-    return Statistics(
-        count=count + nonfinite,
-        nonfinite=nonfinite,
-        zeros=zeros,
-        minimum=low if known else None,
-        maximum=high if known else None,
-        mean=mean if known and math.isfinite(mean) else None,
-        std=std if known and math.isfinite(std) else None,
-        absmax=max(abs(low), abs(high)) if known else None,
-        outliers=outliers if known else [],
-    )
-
-
-def _outliers(maxima: np.ndarray) -> list[list[tuple[int, float]]]:
-    """Channels with the largest maxima in each row, largest first; of equal ones the first."""
-    few = min(OUTLIERS, maxima.shape[1])
-    bounds = np.partition(maxima, -few, axis=1)[:, -few]
-    outliers = []
-    for row, bound in zip(maxima, bounds, strict=True):
-        candidates = np.flatnonzero(row >= bound)
-        largest = candidates[np.argsort(-row[candidates], kind="stable")[:few]]
-        outliers.append(list(zip(largest.tolist(), row[largest].tolist(), strict=True)))
-    return outliers
+    return [finished(*row) for row in zip(*columns, strict=True)]
 
 
 def _summary(tensor_BHSD: Tensor) -> Tensor:
