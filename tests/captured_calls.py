@@ -1,9 +1,10 @@
-"""A store of captured calls with things planted in it: made by hand, so that each is known."""
+"""Stores of captured calls made without a model, with what is planted in them known."""
 
 from pathlib import Path
 
 import numpy as np
 
+from assay.attention import reference
 from assay.captures import tensor_files
 from assay.captures.manifest import CaptureRecord, CaptureRun, Key, RunSummary, TensorEntry
 from assay.captures.statistics import statistics
@@ -35,6 +36,7 @@ def add(
     run: str = RUN,
     site: str | None = None,
     implementation: str | None = "sdpa",
+    versions: dict[str, str] | None = None,
     **scalars: object,
 ) -> CaptureRecord:
     """One record of a store; its run is listed with the first."""
@@ -42,10 +44,9 @@ def add(
     folder = store.path / "records" / f"{run}.r0"
     if not folder.exists():
         store.claim(run, 0)
-        facts = {"model": {"name": "made"}, "config": {}, "versions": {"numpy": "2"}, "options": {}}
-        store.append(
-            [CaptureRun(run=run, rank=0, time="2026-01-01T00:00:00Z", host="here", pid=1, **facts)]
-        )
+        facts = {"model": {"name": "made"}, "config": {}, "options": {}, "host": "here", "pid": 1}
+        facts |= {"versions": versions or {"numpy": "2"}, "time": "2026-01-01T00:00:00Z"}
+        store.append([CaptureRun(run=run, rank=0, **facts)])
     entries, stored = {}, {}
     for name, tensor in tensors.items():
         stats = statistics(tensor, heads_axis=1) if mode == "stats" else None
@@ -72,20 +73,31 @@ def add(
 
 
 def call(
-    *, heads=4, kv_heads=2, queries=24, keys=24, dim=32, dtype="bfloat16", seed=0, plant=None
-) -> dict[str, Tensor]:
+    *, batch=1, heads=4, kv_heads=2, queries=24, keys=24, dim=32, dtype="bfloat16", seed=0,
+    plant=None,
+) -> dict[str, Tensor]:  # fmt: skip
     """q, k, v and out of normal numbers, changed by `plant` before they are rounded."""
     generator = np.random.default_rng(seed)
-    shapes = {
-        "q": (1, heads, queries, dim),
-        "k": (1, kv_heads, keys, dim),
-        "v": (1, kv_heads, keys, dim),
-        "out": (1, heads, queries, dim),
-    }
+    of_queries, of_keys = (batch, heads, queries, dim), (batch, kv_heads, keys, dim)
+    shapes = {"q": of_queries, "k": of_keys, "v": of_keys, "out": of_queries}
     values = {name: generator.standard_normal(shape) for name, shape in shapes.items()}
     if plant:
         plant(values)
     return {name: as_dtype(value, dtype) for name, value in values.items()}
+
+
+def inputs(*, queries=9, keys=9, dtype="float32", **choices) -> dict[str, Tensor]:
+    """q, k and v of two rows, sixteen dims and so a scale of 1/4."""
+    sizes = {"batch": 2, "dim": 16, **choices}
+    tensors = call(queries=queries, keys=keys, dtype=dtype, **sizes)
+    return {name: tensors[name] for name in "qkv"}
+
+
+def with_output(tensors: dict[str, Tensor], *, visible: np.ndarray) -> dict[str, Tensor]:
+    """The tensors and what attention of scale 1/4 makes of them."""
+    q, k, v = (tensors[name].numbers() for name in "qkv")
+    out = reference.attention(q, k, v, causal=False, scale=0.25, visible=visible).out
+    return {**tensors, "out": as_dtype(out, tensors["q"].dtype)}
 
 
 def plant_outliers(values: dict[str, np.ndarray]) -> None:

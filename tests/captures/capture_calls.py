@@ -37,7 +37,7 @@ def tensors_of(run: str, step: int, values: int):
 
 def main(path: Path, run: str, number: int, values: int) -> None:
     store = Store.create(path)
-    options = CaptureOptions(wait_s=30.0, queue_bytes=8 << 20)
+    options = CaptureOptions(wait_s=600.0, queue_bytes=8 << 20)
     with Recording(store, run=run, options=options) as recording:
         print("ready", flush=True)
         sys.stdin.read()

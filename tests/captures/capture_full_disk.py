@@ -21,7 +21,7 @@ TENSORS = call(values=8000)  # 96 kB a record
 
 
 def captured(store: Store, run: str, count: int) -> dict:
-    with Recording(store, run=run, options=CaptureOptions(wait_s=30)) as recording:
+    with Recording(store, run=run, options=CaptureOptions(wait_s=600)) as recording:
         for step in range(count):
             recording.put(taken(recording, TENSORS, step=step, phase="train"))
     report = recording.report()

@@ -98,7 +98,7 @@ def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
             wanted.append({"k": tensor_of(now)})
 
             def load(now=now):
-                assert free.acquire(timeout=60)
+                assert free.acquire(timeout=600)
                 buffer[...] = now
                 return LoadedTensors(tensors={"k": Tensor("float32", buffer)})
 

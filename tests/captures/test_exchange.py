@@ -8,7 +8,9 @@ import pytest
 from numpy_calls import equal, taken
 
 from assay.captures import exchange, foreign, tensor_files
+from assay.captures.exchange import import_files
 from assay.captures.foreign import ForeignSettings
+from assay.captures.manifest import CaptureRecord
 from assay.captures.recording import Recording
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor, tensor_of
@@ -51,17 +53,15 @@ def store(tmp_path):
     return made
 
 
-def imported(store, files):
-    return exchange.import_files(store, files)
-
-
 def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):
     records = store.manifest().records
     assert records[-1].tensors["k"].delta, "the last is told by what changed"
     files = exchange.export(store, records, tmp_path / "out")
     assert len(files) == 8 and all(f.name.startswith("attention_inputs_2") for f in files)
+    note = msgspec.json.decode(tensor_files.read_with_note(files[0])[1], type=CaptureRecord)
+    assert note.key == records[0].key and note.file is None
     other = Store.create(tmp_path / "other")
-    found = imported(other, reversed(files))
+    found = import_files(other, reversed(files))
     assert len(found.added) == 8 and not found.refused and not found.present
     there = other.manifest().records
     assert [r.key for r in there] == [r.key for r in records]
@@ -75,10 +75,10 @@ def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):
 
 def test_the_same_files_again_add_nothing(tmp_path, store):
     files = exchange.export(store, store.manifest().records, tmp_path / "out")
-    assert len(imported(store, files).present) == 8
+    assert len(import_files(store, files).present) == 8
     other = Store.create(tmp_path / "other")
-    assert len(imported(other, files[:3]).added) == 3
-    again = imported(other, files)
+    assert len(import_files(other, files[:3]).added) == 3
+    again = import_files(other, files)
     assert len(again.present) == 3 and len(again.added) == 5
     assert len(other.manifest().records) == 8 and len(other.manifest().runs) == 1
 
@@ -89,7 +89,7 @@ def test_a_key_that_is_there_with_other_tensors_is_refused(tmp_path, store):
     held, note = tensor_files.read_with_note(file)
     held["q"].bits[0, 0, 0, 0] += 1
     tensor_files.write(file, held, note=note)
-    found = imported(store, [file])
+    found = import_files(store, [file])
     assert "has another record" in found.refused[file]
     assert len(store.manifest().records) == 8
 
@@ -139,7 +139,7 @@ def test_a_record_of_a_run_that_nobody_tells_of(tmp_path, store):
     (file,) = exchange.export(store, store.manifest().records[:1], tmp_path / "out")
     noted(file, of=None, ended=None)
     other = Store.create(tmp_path / "other")
-    assert imported(other, [file]).added
+    assert import_files(other, [file]).added
     assert other.manifest().runs[0].run == "there"
 
 
@@ -185,9 +185,7 @@ def test_foreign_axes_and_bits(tmp_path):
     dtypes = pytest.importorskip("ml_dtypes")
     lost = {n: a.view(dtypes.bfloat16) for n, a in bits.items()}
     np.savez(path, **lost)  # NumPy writes it as |V2
-    again = foreign.read_foreign(
-        path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16")
-    )
+    again = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
     assert equal(again.tensors, one.tensors)
 
 
@@ -216,10 +214,3 @@ def test_foreign_files_that_are_no_calls(tmp_path, arrays, said, message):
     plain(tmp_path / "f.npz", **arrays)
     with pytest.raises(BadInput, match=message):
         foreign.read_foreign(tmp_path / "f.npz", run="r", step=0, settings=ForeignSettings(**said))
-
-
-def test_the_note_is_the_record(tmp_path, store):
-    record = store.manifest().records[0]
-    (file,) = exchange.export(store, [record], tmp_path / "out")
-    note = msgspec.json.decode(tensor_files.read_with_note(file)[1], type=type(record))
-    assert note.key == record.key and note.file is None

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_store import add, inputs, made, with_output
+from captured_calls import add, inputs, with_output
 
 from assay.attention import reference
 from assay.captures.inputs import captured_specs, make, workload_entry
+from assay.captures.store import Store
 from assay.captures.tensor import tensor_of
 from assay.errors import BadInput
 from assay.workloads.visibility import visibility_mask
@@ -15,7 +16,7 @@ from assay.workloads.visibility import visibility_mask
 
 @pytest.fixture
 def store(tmp_path):
-    return made(tmp_path / "store")
+    return Store.create(tmp_path / "store")
 
 
 def only(store, **choice):
@@ -145,10 +146,12 @@ def test_a_file_and_an_empty_store_are_refused(store, tmp_path):
         workload_entry(Path(tmp_path / "nothing"))
 
 
+CAUSAL = visibility_mask(9, 9, causal=True)[None, None]
+
+
 def test_what_the_model_computed_comes_along(store):
-    seen = visibility_mask(9, 9, causal=True)[None, None]
-    tensors = with_output(inputs(), seen=seen, scale=0.25)
-    add(store, tensors, implementation="sdpa", versions={"torch": "1"}, scale=0.25)
+    tensors = with_output(inputs(), visible=CAUSAL)
+    add(store, tensors, implementation="sdpa", versions={"torch": "1"})
     workload = make(only(store))
     assert workload.captured.implementation == "sdpa" and workload.captured.versions["torch"] == "1"
     own = reference.attention(
@@ -159,13 +162,11 @@ def test_what_the_model_computed_comes_along(store):
 
 def test_kv_heads_that_were_repeated_first_make_another_call(store):
     """transformers repeats them where it passes a mask; torch may then choose another kernel."""
-    seen = visibility_mask(9, 9, causal=True)[None, None]
-    tensors = with_output(inputs(), seen=seen, scale=0.25)
+    tensors = with_output(inputs(), visible=CAUSAL)
     add(store, tensors, implementation="sdpa", kv_repeated=True)
     assert make(only(store)).captured.implementation == "sdpa on repeated kv heads"
 
 
 def test_output_under_dropout_is_not_to_be_repeated(store):
-    seen = visibility_mask(9, 9, causal=True)[None, None]
-    add(store, with_output(inputs(), seen=seen, scale=0.25), dropout=0.1)
+    add(store, with_output(inputs(), visible=CAUSAL), dropout=0.1)
     assert make(only(store)).captured is None

@@ -76,9 +76,10 @@ def close(found, expected, names=("x", "q", "k", "v", "out", "layer_out"), **how
 
 @pytest.mark.parametrize("fullgraph", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
-def test_records_are_those_of_the_model_as_written(tmp_path, graphs, order, fullgraph):
+@pytest.mark.parametrize("reentrant", [None, False, True], ids=["plain", "checkpoint", "reentrant"])
+def test_records_are_those_of_the_model_as_written(tmp_path, graphs, reentrant, order, fullgraph):
     kept, backend = graphs
-    model = made.Plain()
+    model = made.Plain(reentrant=reentrant)
     x = made.inputs()
     expected = eager_records(model, tmp_path / "eager", x, x)
     torch._dynamo.reset()
@@ -193,25 +194,6 @@ def test_parts_that_are_compiled(tmp_path, backend):
     with assay.capturing(model, tmp_path / "compiled"):
         model(x), model(x)
     same(read(tmp_path / "compiled"), expected)
-
-
-@pytest.mark.parametrize("fullgraph", [False, True])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("reentrant", [False, True])
-def test_checkpointing(tmp_path, reentrant, order, fullgraph):
-    torch.manual_seed(0)
-    x = made.inputs()
-    model = made.Plain(reentrant=reentrant)
-    expected = eager_records(model, tmp_path / "eager", x, x)
-    torch._dynamo.reset()
-    compiled = torch.compile(model, backend="aot_eager", fullgraph=fullgraph)
-    if order == "compiled before":
-        compiled(x).sum().backward()
-    with assay.capturing(model, tmp_path / "compiled") as capture:
-        for _ in range(2):
-            compiled(x).sum().backward()
-    same(read(tmp_path / "compiled"), expected)
-    assert not capture.report().duplicates
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ STEPS = 3
 def test_two_ranks_share_a_store(tmp_path):
     meeting = tmp_path / "meeting"
     tests = new_process.ROOT / "tests"
-    environment = new_process.environment(tests, tests / "capture")
+    environment = new_process.environment(tests)
     processes = [
         subprocess.Popen(
             [sys.executable, __file__, str(rank), str(meeting), str(tmp_path / "store")],
@@ -28,7 +28,7 @@ def test_two_ranks_share_a_store(tmp_path):
         for rank in range(2)
     ]
     for process in processes:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=600)
         assert process.returncode == 0, said
     store = Store.open(tmp_path / "store")
     found = store.manifest()

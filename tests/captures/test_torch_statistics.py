@@ -64,7 +64,7 @@ def test_the_kernel():
         pytest.skip("the interpreter of this triton does not go with the NumPy of today")
     run = [sys.executable, __file__]
     tests = new_process.ROOT / "tests"
-    environment = new_process.environment(tests, tests / "capture", TRITON_INTERPRET="1")
+    environment = new_process.environment(tests, TRITON_INTERPRET="1")
     done = subprocess.run(run, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:-1] == list(cases())

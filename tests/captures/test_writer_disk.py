@@ -29,7 +29,7 @@ def run(folder: Path, means: str, *, mounting: str) -> subprocess.CompletedProce
     program = [sys.executable, str(HERE / "capture_full_disk.py"), str(folder), means]
     command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), *program]
     done = subprocess.run(
-        command, env=environment(HERE), capture_output=True, text=True, timeout=60
+        command, env=environment(HERE), capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -60,7 +60,7 @@ def test_a_read_only_store_is_read_and_not_written(tmp_path):
 def test_a_limit_on_files_is_told_and_does_not_reach_the_model(tmp_path, capsys):
     store = Store.create(tmp_path / "s")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with Recording(store, options=CaptureOptions(wait_s=30)) as recording:
+    with Recording(store, options=CaptureOptions(wait_s=600)) as recording:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
         try:
             for step, values in enumerate((64, 80_000, 64)):
@@ -80,7 +80,7 @@ def test_a_manifest_that_cannot_grow_takes_its_files_back(tmp_path, capsys):
     """Files that nothing lists would be lost room; the next batch is whole again."""
     store = Store.create(tmp_path / "s")
     manifest = store.path / "manifest.jsonl"
-    with Recording(store, options=CaptureOptions(wait_s=30)) as recording:
+    with Recording(store, options=CaptureOptions(wait_s=600)) as recording:
         recording.put(taken(recording, call(), step=0, phase="decode"))
         recording.flush()
         aside = manifest.rename(store.path / "aside")
@@ -107,7 +107,7 @@ def test_a_record_told_from_one_that_was_not_written_goes_with_it(tmp_path, caps
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     event = threading.Event()
     wanted = {}
-    with Recording(store, options=CaptureOptions(wait_s=30)) as recording:
+    with Recording(store, options=CaptureOptions(wait_s=600)) as recording:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
         try:
             for step in range(8):
@@ -115,7 +115,7 @@ def test_a_record_told_from_one_that_was_not_written_goes_with_it(tmp_path, caps
                 wanted[step] = call(values=80_000 if step == 2 else 64) | kv
 
                 def load(tensors=wanted[step]):
-                    assert event.wait(timeout=60)
+                    assert event.wait(timeout=600)
                     return LoadedTensors(tensors=tensors)
 
                 recording.put(taken(recording, wanted[step], step=step, phase="decode", load=load))

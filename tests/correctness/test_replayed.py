@@ -7,10 +7,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from made_store import add, as_dtype, inputs, made
+from captured_calls import add, as_dtype, inputs
 
 from assay import host
 from assay.captures.inputs import captured_specs, make, workload_entry
+from assay.captures.store import Store
 from assay.correctness.probes import replayed
 from assay.studies import kconfig, workload_cells
 from assay.subjects.outcome import Unsupported
@@ -27,7 +28,7 @@ def workload(tmp_path, *, dtype="float32", versions=None, **setting):
     out = torch.nn.functional.scaled_dot_product_attention(
         *given, is_causal=causal, enable_gqa=True
     )
-    store = made(tmp_path / "store")
+    store = Store.create(tmp_path / "store")
     tensors["out"] = as_dtype(out.float().numpy(), dtype)
     add(store, tensors, implementation="sdpa", versions=versions or HERE.versions, causal=causal)
     (spec,) = captured_specs(workload_entry(store.path))

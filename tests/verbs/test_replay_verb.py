@@ -3,10 +3,11 @@
 import json
 
 import pytest
-from made_store import add, as_dtype, inputs, made
+from captured_calls import add, as_dtype, inputs
 from verbs.command_line import assay
 
 from assay import host
+from assay.captures.store import Store
 
 torch = pytest.importorskip("torch")
 
@@ -25,7 +26,7 @@ QUICK = (
 @pytest.fixture
 def store(tmp_path):
     """Two layers of a model that calls torch's sdpa."""
-    found = made(tmp_path / "store")
+    found = Store.create(tmp_path / "store")
     for layer in range(2):
         tensors = inputs(seed=layer)
         given = [torch.tensor(tensor.numbers()) for tensor in tensors.values()]
