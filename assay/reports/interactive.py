@@ -151,12 +151,14 @@ def _add_limit(figure: Any, chart: Chart) -> None:
     """Add a line across; Plotly wants the logarithm for a label's place, not for a line's."""
     along, across = ("x", "y") if chart.listed else ("y", "x")
     place = math.log10(chart.limit) if chart.log_y else chart.limit
+    # Beside the labels of a list, the name stands on the side of the line that has more room.
+    middle = sum(_log_range(chart.y_values, 0.0) if chart.log_y else (0, max(chart.y_values))) / 2
     ends = {f"{along}0": chart.limit, f"{along}1": chart.limit, f"{across}0": 0, f"{across}1": 1}
     figure.add_shape(type="line", line=_DASHED, **ends, **{f"{across}ref": "paper"})
     figure.add_annotation(
         text=escape(chart.limit_name),
         showarrow=False,
-        xanchor="right" if chart.listed else "left",
+        xanchor="right" if chart.listed and place > middle else "left",
         yanchor="bottom",
         **{along: place, across: 0, f"{across}ref": "paper"},
     )

@@ -107,11 +107,13 @@ def commit_text(commit: str | None, dirty: bool | None) -> str:
 
 
 def _reasons(records: Sequence[Record]) -> str:
-    """The reason of a group; where its metrics give several, each with its metric."""
-    reasons = dict.fromkeys(_with_cause(record) for record in records)
-    if len(reasons) == 1:
-        return next(iter(reasons))
-    return "; ".join(f"{record.metric}: {_with_cause(record)}" for record in records)
+    """The reason of a group; where there are several, each after the metrics that give it."""
+    metrics: dict[str, list[str]] = {}
+    for record in records:
+        metrics.setdefault(_with_cause(record), []).append(record.metric)
+    if len(metrics) == 1:
+        return next(iter(metrics))
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in metrics.items())
 
 
 def _with_cause(record: Record) -> str:
