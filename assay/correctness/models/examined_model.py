@@ -34,7 +34,7 @@ _ROOM = 4  # tokens from which on two are set
 
 @dataclass(frozen=True, kw_only=True)
 class ExaminedModel:
-    """What gates are given. `build` makes a new model of a configuration."""
+    """Argument of a gate. `build` makes a new model of a configuration."""
 
     name: str
     build: Callable[[ModelConfig], nn.Module]

@@ -24,7 +24,7 @@ _LOSS_TOLERANCE = {torch.float64: 1e-9, torch.float16: 5e-3, torch.bfloat16: 2e-
 
 
 class ForwardOutput(NamedTuple):
-    """What forward returns; `cache` is None where none was passed."""
+    """Return value of forward; `cache` is None where none was passed."""
 
     logits: torch.Tensor  # [B, T, V]
     loss: torch.Tensor | None
@@ -133,8 +133,8 @@ def first_usable_cache(model: nn.Module, layers: int, idx: torch.Tensor) -> int:
             refusals.setdefault(text, []).append(str(empty_cache(1)))
     attempts = "; ".join(f"from {' or '.join(forms)}: {text}" for text, forms in refusals.items())
     raise ContractViolation(
-        f"forward takes a cache and works with no empty one: {attempts}. Mend that, or give the "
-        "model new_cache(batch) if its empty cache is another"
+        f"forward takes a cache and works with no empty one: {attempts}. Fix that, or give the "
+        "model new_cache(batch) if its empty cache has another form"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a model would take at GPT-2 124M size: parameters and cache, counted without any memory."""
+"""Parameters and cache of a model at GPT-2 124M size, counted on the meta device."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ DTYPE = torch.bfloat16
 
 @dataclass(frozen=True, kw_only=True)
 class FullSize:
-    """A number is None where it is not known, and `reason` says why."""
+    """Sizes of a model; a number is None where it is unknown, and `reason` says why."""
 
     parameters: int | None = None
     cache_bytes_per_token: int | None = None  # in bfloat16
@@ -25,12 +25,12 @@ class FullSize:
 
 
 def full_size(subject: ExaminedModel, options: Mapping[str, Any]) -> FullSize:
-    """Of the class of a subject, with its options at that size."""
+    """Count parameters and cache of a subject's class with these options."""
     config = type(subject.config)(**options)
     try:
-        kind = model_class(subject.variant) if subject.variant else type(subject.make(0))
-        with _without_memory():
-            model = kind(config)
+        build = model_class(subject.variant) if subject.variant else type(subject.make(0))
+        with _on_meta_device():
+            model = build(config)
         parameters = int(model.get_num_params())
     except Exception as error:
         return FullSize(reason=f"cannot be built at this size: {type(error).__name__}: {error}")
@@ -45,18 +45,18 @@ def full_size(subject: ExaminedModel, options: Mapping[str, Any]) -> FullSize:
 
 
 @contextmanager
-def _without_memory() -> Iterator[None]:
+def _on_meta_device() -> Iterator[None]:
     usual = torch.get_default_dtype()
     torch.set_default_dtype(DTYPE)
     try:
-        with torch.device("meta"), _Unstarted():
+        with torch.device("meta"), _SkippedInitialization():
             yield
     finally:
         torch.set_default_dtype(usual)
 
 
-class _Unstarted(TorchFunctionMode):
-    """What has no memory has no values to start with: drawing them is most of the time."""
+class _SkippedInitialization(TorchFunctionMode):
+    """Leaves out torch.nn.init: a meta tensor has no values, and drawing them takes most time."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
         if getattr(function, "__module__", None) == init.__name__:

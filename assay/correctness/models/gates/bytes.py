@@ -72,7 +72,7 @@ def _fault(subject: ExaminedModel, model: nn.Module) -> str | None:
                     f"{dtype_name(dtype)}; the cache holds {counted}: {_inventory(cache)}"
                 )
             if hidden := _hidden(cache, batch):
-                return f"the cache holds more than tensors() tells: {hidden}"
+                return f"the cache holds more than tensors() lists: {hidden}"
     return None
 
 

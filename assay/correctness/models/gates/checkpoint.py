@@ -21,7 +21,7 @@ from assay.correctness.models.forward import forward, in_mode
 ORDER = 13
 DEBUG = (
     "Compare the attributes of the two models that are tensors or numbers with state_dict(): what "
-    "forward uses and state_dict() lacks belongs into register_buffer or nn.Parameter."
+    "forward uses and state_dict() lacks belongs in register_buffer or nn.Parameter."
 )
 
 
@@ -35,7 +35,7 @@ def examine(subject: ExaminedModel) -> Finding:
     state = trained.state_dict()
     odd = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
     if odd:
-        return failed(f"state_dict() has what is no tensor and cannot be stored: {', '.join(odd)}")
+        return failed(f"state_dict() holds values that are not tensors: {', '.join(odd)}")
     # Copies, because tied weights share memory, which the format refuses.
     stored = safetensors.save({name: value.detach().clone() for name, value in state.items()})
     loaded = subject.make(9)

@@ -24,7 +24,7 @@ def examine(subject: ExaminedModel) -> Finding:
         return unsupported("the model has no gauge_twin()")
     twin = model.gauge_twin()
     if twin is None:
-        return unsupported("no fixed reciprocal attention in it")
+        return unsupported("no fixed reciprocal attention")
     twin = to_dtype(twin, perturbed.dtype)
     idx, comparisons = subject.tokens(2, seed=14), []
     for mode in ("train", "eval"):

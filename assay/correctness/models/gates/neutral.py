@@ -27,14 +27,16 @@ def examine(subject: ExaminedModel) -> Finding:
     if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
         return unsupported("the model has no neutral_() and baseline()")
     if subject.variant is None and not _defines_neutral(model):
-        return unsupported("it has neutral_() and baseline() of the family alone, and adds to it")
+        return unsupported(
+            "neutral_() and baseline() of the family do not know what it adds"
+        )
     perturbed = subject.perturbed
     perturb(to_dtype(model, perturbed.dtype), seed=5)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     model.neutral_()
     baseline = model.baseline()
     if baseline is None:
-        return unsupported("the model says that it has no baseline")
+        return unsupported("baseline() returns None")
     baseline = to_dtype(baseline, perturbed.dtype)
     if fault := _copy_weights(model, baseline, before):
         return failed(fault)

@@ -42,7 +42,7 @@ def examine(subject: ExaminedModel) -> Finding:
     """
     codecs = dict(_codecs(subject.decoder.model))
     if not codecs:
-        return unsupported("no codec in it: nothing is named for one, or has compress and expand")
+        return unsupported("no codec: no module is named for one or has compress and expand")
     each = {f"{name} ({type(codec).__name__})": [codec] for name, codec in codecs.items()}
     by_class: dict[str, list[nn.Module]] = {}
     for codec in codecs.values():
