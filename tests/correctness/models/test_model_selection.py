@@ -1,4 +1,4 @@
-"""What a list of models stands for: groups, steps, variants, files; each model once."""
+"""Lists of models: groups, steps, variants and files, each model once."""
 
 import subprocess
 import sys
@@ -46,17 +46,17 @@ def everything() -> tuple[SelectedModel, ...]:
 
 
 @pytest.mark.parametrize("step", steps.STEPS, ids=lambda step: step.id)
-def test_a_step_is_written_with_the_name_its_variant_is_told_by(step):
+def test_a_step_has_the_name_that_its_variant_prints(step):
     assert variants.parse(step.variant).name == step.variant
 
 
 def test_all_has_every_step_pair_and_variation_once(everything):
     of_steps = [id for model in everything for id in model.steps]
     assert sorted(of_steps) == sorted(step.id for step in steps.STEPS)
-    told = [model.name for model in everything]
-    assert len(set(told)) == len(told)
-    assert {variant.name for variant in variants.pairs()} <= set(told)
-    assert {"GPT2_RACT+ct_mode=rms", "GPT2_MLA_KV+splice_transform=spline"} <= set(told)
+    listed = [model.name for model in everything]
+    assert len(set(listed)) == len(listed)
+    assert {variant.name for variant in variants.pairs()} <= set(listed)
+    assert {"GPT2_RACT+ct_mode=rms", "GPT2_MLA_KV+splice_transform=spline"} <= set(listed)
 
 
 def test_every_candidate_is_selected_again_by_its_name(everything):
@@ -66,28 +66,28 @@ def test_every_candidate_is_selected_again_by_its_name(everything):
 
 
 def test_spellings_of_one_model_are_one_model():
-    (found,) = select(["0", "B", "GPT2", "1"]).models
-    assert found.name == "GPT2" and found.steps == ("0", "B", "1")
+    (model,) = select(["0", "B", "GPT2", "1"]).models
+    assert model.name == "GPT2" and model.steps == ("0", "B", "1")
     assert names("GPT2_RA_MLA", "RAMLA", "GPT2_MLA_RA") == ["GPT2_MLA_RA"]
 
 
 def test_fast_has_every_part_in_few_models():
-    found = select(["fast"]).models
-    assert {tag for model in found for tag in model.tags} == set(variants.parts())
-    assert found[0].tags == () and len(found) <= len(variants.parts()) // 2 + 1
+    models = select(["fast"]).models
+    assert {tag for model in models for tag in model.tags} == set(variants.parts())
+    assert models[0].tags == () and len(models) <= len(variants.parts()) // 2 + 1
 
 
-def test_a_suffix_and_what_is_wanting_are_told():
-    told = select(["RAMLA0", "1", "RAMLA1"]).warnings
-    assert len(told) == 3 and "pruning comes with the trainer" in told[1]
+def test_a_suffix_and_a_missing_mechanism_give_warnings():
+    warnings = select(["RAMLA0", "1", "RAMLA1"]).warnings
+    assert len(warnings) == 3 and "pruning comes with the trainer" in warnings[1]
 
 
 def test_a_file_gives_all_its_models_or_one(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     assert names(str(file)) == ["mine.py:GPT2_Mine", "mine.py:GPT2_Other"]
-    (one,) = select([f"{file}:GPT2_Other"]).models
-    assert (one.file, one.class_name, one.tags) == (file, "GPT2_Other", ())
+    (model,) = select([f"{file}:GPT2_Other"]).models
+    assert (model.file, model.class_name, model.tags) == (file, "GPT2_Other", ())
 
 
 def test_a_file_is_not_run_to_be_selected(tmp_path):
@@ -101,8 +101,8 @@ def test_a_folder_adds_its_models_and_parts(tmp_path):
     (tmp_path / "own_part.py").write_text(PART)
     assert names("GPT2_Mine", folders=[tmp_path]) == ["mine.py:GPT2_Mine"]
     assert names("GPT2_MLA_MINE", folders=[tmp_path]) == ["GPT2_MLA_MINE"]
-    found = names("all", folders=[tmp_path])
-    assert {"mine.py:GPT2_Other", "GPT2_MINE", "GPT2_RA_MINE"} <= set(found)
+    listed = names("all", folders=[tmp_path])
+    assert {"mine.py:GPT2_Other", "GPT2_MINE", "GPT2_RA_MINE"} <= set(listed)
 
 
 def test_an_entry_can_be_read_from_another_folder(tmp_path, monkeypatch):
@@ -127,7 +127,7 @@ def test_an_entry_can_be_read_from_another_folder(tmp_path, monkeypatch):
         ("gone.py", "there is no file gone.py"),
     ],
 )
-def test_what_is_not_known_is_refused_with_what_is(entry, wanted):
+def test_an_unknown_entry_is_refused_with_those_there_are(entry, wanted):
     with pytest.raises(BadInput, match=wanted):
         select([entry])
 
