@@ -105,7 +105,7 @@ def test_another_variant_is_refused_by_name(saved, expect):
     assert "holds GPT2_MLA_KV" in message and "wanted GPT2_MLA;" in message
 
 
-def test_a_variant_is_told_by_its_canonical_name(saved):
+def test_a_variant_is_expected_by_any_spelling_of_its_name(saved):
     assert checkpoint.load(saved, expect="GPT2_KV_MLA").variant.name == "GPT2_MLA_KV"
     with pytest.raises(BadInput, match="no variant"):
         checkpoint.load(saved, expect=torch.nn.Linear)
@@ -211,7 +211,7 @@ def test_writing_replaces_the_whole_file_or_nothing(saved, monkeypatch):
     assert [path.name for path in saved.parent.iterdir()] == [saved.name]
 
 
-def test_shared_weights_are_kept_once_and_told(tmp_path):
+def test_shared_weights_are_kept_once_and_listed(tmp_path):
     model = made("GPT2")
     model.h[1].ln_1 = model.h[0].ln_1
     identity = checkpoint.save(model, tmp_path / "a")

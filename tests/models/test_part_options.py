@@ -75,7 +75,7 @@ def test_a_configuration_has_the_options_of_the_variants_parts(folder, name):
     assert model(torch.zeros(1, 3, dtype=torch.int64))[0].shape == (1, 3, 61)
 
 
-def test_the_options_of_a_name_reach_the_part_and_are_told_in_it(folder):
+def test_the_options_of_a_name_reach_the_part(folder):
     name = "GPT2_LOUD+loud_gain=3.0+loud_width=128"
     (model,) = select([name], [folder]).models
     assert model.name == name
