@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import assay
 from assay.verify import claim, evidence
 
 ROOT = Path(__file__).parent.parent
@@ -51,6 +52,16 @@ def test_a_link_is_called_by_the_name_of_its_file(page):
     called = [(text, target) for text, target in links(page) if re.fullmatch(r"[\w/]+\.py", text)]
     wrong = [(text, target) for text, target in called if not f"/{target}".endswith(f"/{text}")]
     assert not wrong
+
+
+def test_the_wrong_kernel_of_the_readme_is_caught():
+    file = ROOT / "docs" / "examples" / "top_left.py"
+    shown = re.search(
+        r"```python\ndef attention.*?\n(.*?)```", (ROOT / "README.md").read_text(), re.S
+    )
+    assert shown[1] in file.read_text()
+    verdict = assay.check(str(file), quick=True, probes=["shapes"])
+    assert not verdict and "causal mask is aligned top-left" in str(verdict)
 
 
 def test_the_map_of_the_house_has_every_room():
