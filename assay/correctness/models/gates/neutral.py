@@ -27,9 +27,7 @@ def examine(subject: ExaminedModel) -> Finding:
     if not hasattr(model, "neutral_") or not hasattr(model, "baseline"):
         return unsupported("the model has no neutral_() and baseline()")
     if subject.variant is None and not _defines_neutral(model):
-        return unsupported(
-            "neutral_() and baseline() of the family do not know what it adds"
-        )
+        return unsupported("neutral_() and baseline() of the family do not know what it adds")
     perturbed = subject.perturbed
     perturb(to_dtype(model, perturbed.dtype), seed=5)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
