@@ -61,7 +61,7 @@ def record(metric: str = "latency_ms", value: float | None = None, **changes) ->
 
 
 def ceilings(device: str = "cuda:0", *, tflops: float = 800.0, gbps: float = 4000.0, **changes):
-    """What a machine reached: matrix products and reading."""
+    """Measured ceilings of a machine: matrix products and reading."""
     fields = {"stage": "host", "subject": device, "workload": None, **changes}
     return [
         record("matmul_rate", tflops, unit="TFLOP/s", **fields),

@@ -107,8 +107,7 @@ def test_layers_that_ended_without_a_level_belong_to_the_layers():
 
 
 def test_hosts_are_never_mixed():
-    here, there = timed("eager", eager), timed("flash", flash, host="another")
-    assert crossovers([*here, *there]) == []
+    assert crossovers([*timed("eager", eager), *timed("flash", flash, host="another")]) == []
 
 
 def test_a_peer_that_is_not_there_gives_nothing():

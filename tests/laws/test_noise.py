@@ -1,4 +1,4 @@
-"""When a difference is real, how often that errs, and what became slower."""
+"""Real differences, the error rate of that rule, and slowdowns since an earlier run."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_noise_alone_is_hardly_ever_called_real():
 
 
 def process(number: int, *, base: float, slowdown: float, comparisons: int = 20):
-    """What one process of the stage noise leaves behind."""
+    """Records of one process of the stage noise."""
     drawn = np.random.default_rng(number)
     shared = {"stage": "noise", "cell": f"sdpa/{number}", "workload": workload(), "subject": "sdpa"}
     samples = {}

@@ -1,4 +1,4 @@
-"""What to use from which length on: only where a difference is real, and nothing that is wrong."""
+"""Recommendations by length: changed only by real differences, and never to what is wrong."""
 
 import json
 
@@ -135,8 +135,8 @@ def test_layers_choose_among_their_own_cores():
 def test_the_file_says_all_and_keeps_other_hosts(tmp_path):
     file = tmp_path / "results" / "thresholds.json"
     here = [*timed("eager", eager), *timed("flash", flash)]
-    there = [msgspec.structs.replace(record, host="another") for record in here]
-    write(file, recommend(there), [run_json(host="another", name="run-0")])
+    elsewhere = [msgspec.structs.replace(record, host="another") for record in here]
+    write(file, recommend(elsewhere), [run_json(host="another", name="run-0")])
     write(file, recommend(here), [run_json()])
     content = json.loads(file.read_text())
     assert content["schema"] == 1 and set(content["hosts"]) == {HOST, "another"}

@@ -80,8 +80,8 @@ def test_exact_results_are_drawn_unless_the_axis_has_no_zero(tmp_path):
 
 
 def test_colours_are_fixed_by_sorted_subjects_and_distinct():
-    given = style.colours(["sdpa", "eager", "sdpa"])
-    assert given == {"eager": style.PALETTE[0], "sdpa": style.PALETTE[1]}
+    colours = style.colours(["sdpa", "eager", "sdpa"])
+    assert colours == {"eager": style.PALETTE[0], "sdpa": style.PALETTE[1]}
     assert len(set(style.PALETTE)) == len(style.PALETTE)
 
 
@@ -122,8 +122,8 @@ def test_stages_that_measure_the_same_do_not_share_a_file(tmp_path):
     assert len({chart.file_stem for chart in charts}) == 2
 
 
-def contrast(one, two):
-    lighter, darker = sorted((luminance(one), luminance(two)), reverse=True)
+def contrast(colour, background):
+    lighter, darker = sorted(map(luminance, (colour, background)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 

@@ -1,4 +1,4 @@
-"""What the tables say of records, before any format."""
+"""Tables of records, before any format."""
 
 import subprocess
 import sys

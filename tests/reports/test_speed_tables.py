@@ -87,7 +87,7 @@ def test_the_main_table_tells_time_ratio_rate_share_memory_and_kernel(made):
 
 
 def test_the_baseline_is_the_same_in_every_cell(made):
-    """Where it ran out of memory there is no ratio, and not one to whoever comes next."""
+    """There is no ratio where it ran out of memory, and none to the subject that comes next."""
     mine = [r for r in made if r.stage == "bench"]
     assert baseline(mine, "latency_ms") == "eager"
     table = speed.tables("bench", made)[0]
@@ -186,8 +186,7 @@ def test_head_dimensions_by_length_is_a_pivot_with_oom_cells(tmp_path):
     run = begin(tmp_path)
     for dim in (16, 32):
         for length in (256, 1024):
-            given = workload(length, head_dim=dim)
-            where = {"workload": given}
+            where = {"workload": workload(length, head_dim=dim)}
             eager = [
                 latency("eager", [float(dim), float(dim)], **where),
                 measured("backward_ms", 3.0, "ms", "eager", samples=[3.0], **where),
@@ -196,7 +195,9 @@ def test_head_dimensions_by_length_is_a_pivot_with_oom_cells(tmp_path):
             if length == 1024:
                 ended = {"status": "oom", "reason": "x"}
                 eager = [measured("latency", None, "", "eager", **where, **ended)]
-            append(run, "bench", given.name, *eager, latency("compiled", [1.0, 2.0], **where))
+            append(
+                run, "bench", f"d{dim}_s{length}", *eager, latency("compiled", [1.0, 2.0], **where)
+            )
     [table] = head_dims.tables("bench", read_contents(run).records)
     assert table.columns[:5] == (
         "head_dim",

@@ -16,7 +16,7 @@ def peaks(subject, value_at, metric="forward_peak_bytes"):
 
 @pytest.fixture
 def results(tmp_path):
-    found = record(
+    observed = record(
         "oom_length", 27000.0, unit="tokens", stage="limits", workload=workload(128, batch=1)
     )
     bench = [
@@ -24,7 +24,7 @@ def results(tmp_path):
         *timed("flash", flash),
         *peaks("eager", lambda s: 192.0 * s * s + 8192 * s),
         *peaks("flash", lambda s: 8320.0 * s),
-        found,
+        observed,
     ]
     write_run(tmp_path / "results", bench)
     return tmp_path / "results"
@@ -33,11 +33,11 @@ def results(tmp_path):
 def test_tables_of_the_newest_run_with_a_bench(results, capsys):
     write_run(results, [record(stage="check", value=1.0)], name="20990101T000000Z-ffff")
     law(out=results)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Growth with length" in said and "1.9" in said and "quadratic" in said
-    assert "overtakes at 1," in said
-    assert "Length at which memory runs out" in said and "27,000" in said
-    assert "use eager below 1," in said and "on A GPU" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Growth with length" in output and "1.9" in output and "quadratic" in output
+    assert "overtakes at 1," in output
+    assert "Length at which memory runs out" in output and "27,000" in output
+    assert "use eager below 1," in output and "on A GPU" in output
 
 
 def test_json_has_a_line_for_each_law(results, capsys):
@@ -46,19 +46,21 @@ def test_json_has_a_line_for_each_law(results, capsys):
     assert {line["law"] for line in lines} == {
         "exponent", "crossover", "oom_length", "recommendation",
     }  # fmt: skip
-    tiled = next(o for o in lines if o["law"] == "exponent" and o["subject"] == "flash")
-    crossing = next(one for one in lines if one["law"] == "crossover")["crossings"][0]
+    tiled = next(line for line in lines if line["law"] == "exponent" and line["subject"] == "flash")
+    crossing = next(line for line in lines if line["law"] == "crossover")["crossings"][0]
     assert crossing["length"] == pytest.approx(1100, rel=0.03)
     assert tiled["shares"] == {"linear": pytest.approx(1.0)} or tiled["metric"] == "latency_ms"
-    limit = next(one for one in lines if one["law"] == "oom_length" and one["subject"] == "eager")
+    limit = next(
+        line for line in lines if line["law"] == "oom_length" and line["subject"] == "eager"
+    )
     assert limit["observed"] == 27000 and limit["difference"] is not None
 
 
 def test_one_metric_and_another_peer(results, capsys):
     law(out=results, metric="latency_ms", versus="flash", as_json=True)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {one["metric"] for one in lines if "metric" in one} == {"latency_ms"}
-    assert [one["against"] for one in lines if one["law"] == "crossover"] == ["flash"]
+    assert {line["metric"] for line in lines if "metric" in line} == {"latency_ms"}
+    assert [line["against"] for line in lines if line["law"] == "crossover"] == ["flash"]
 
 
 def test_runs_of_two_hosts_are_told_apart(results, tmp_path, capsys):
@@ -68,9 +70,9 @@ def test_runs_of_two_hosts_are_told_apart(results, tmp_path, capsys):
     other = [*timed("eager", eager, host="elsewhere"), *timed("flash", flash, host="elsewhere")]
     second = write_run(results, other, host="elsewhere", name="20250102T000000Z-abcd")
     law([first, second], thresholds=tmp_path / "thresholds.json")
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     # Curves and crossings; only the first run has peaks, so that table needs no host.
-    assert said.count("deadbeef00000000") == 4 + 1 and said.count("elsewhere") == 2 + 1
+    assert output.count("deadbeef00000000") == 4 + 1 and output.count("elsewhere") == 2 + 1
     assert len(json.loads((tmp_path / "thresholds.json").read_text())["hosts"]) == 2
 
 
@@ -89,15 +91,15 @@ def test_no_thresholds_without_a_recommendation(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("flags", "words"),
     [
         ({"versus": "flsh"}, "--vs flsh is not in these records, which hold eager, flash"),
         ({"metric": "speed"}, "--metric speed is not in these records"),
     ],
 )
-def test_what_the_records_do_not_hold_is_refused(results, asked, words):
+def test_what_the_records_do_not_hold_is_refused(results, flags, words):
     with pytest.raises(BadInput, match=words):
-        law(out=results, **asked)
+        law(out=results, **flags)
 
 
 def test_runs_without_a_bench_are_refused(tmp_path):
