@@ -94,10 +94,10 @@ def recommend(records: Sequence[Record]) -> list[Recommendation]:
 
 
 def _classes(records: Sequence[Record]) -> dict[WorkloadClass, list[Record]]:
-    """The records of each class that time a subject, or tell how it ended, and are not accused."""
-    # A check without a workload accuses its subject on every one.
-    accused = {
-        _accusation(record, everywhere=record.workload is None)
+    """Times and endings of each class, less those of subjects that failed a check on it."""
+    # A failed check without a workload rules its subject out on every one.
+    failed = {
+        _checked_class(record, everywhere=record.workload is None)
         for record in records
         if record.stage in CHECKING and record.status == "failed"
     }
@@ -107,7 +107,7 @@ def _classes(records: Sequence[Record]) -> dict[WorkloadClass, list[Record]]:
         relevant = record.metric == METRIC or record.status != "ok"
         if workloads is None or not relevant or record.stage in CHECKING or not record.subject:
             continue
-        if not any(_accusation(record, everywhere=each) in accused for each in (True, False)):
+        if not any(_checked_class(record, everywhere=each) in failed for each in (True, False)):
             classes.setdefault(workloads, []).append(record)
     return classes
 
@@ -128,7 +128,7 @@ def _class_of(record: Record) -> WorkloadClass | None:
     )
 
 
-def _accusation(record: Record, *, everywhere: bool) -> tuple:
+def _checked_class(record: Record, *, everywhere: bool) -> tuple:
     spec = record.workload.spec if record.workload and not everywhere else {}
     return (record.host, record.subject, *(spec.get(name) for name in _CLASS))
 

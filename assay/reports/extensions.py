@@ -85,7 +85,7 @@ def _stages(plugin: Plugin) -> tuple[str, ...]:
 def _call(
     plugin: Plugin, function: str, *arguments: Any, wanted: type[T], problems: list[str]
 ) -> list[T]:
-    """What a plugin's function returns; nothing and one problem more where it fails."""
+    """List that a plugin's function returns; empty, with a line in `problems`, where it fails."""
     try:
         if plugin.missing:
             raise BadInput(f"it needs {', '.join(plugin.missing)}, not installed here")

@@ -1,4 +1,4 @@
-"""Lines above the tables: how subjects compare with the baseline, and what speaks against it."""
+"""Lines above the tables: how subjects compare with the baseline, and objections."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean, median

@@ -13,7 +13,7 @@ from assay.reports.table import Entry, Table, workload_or_cell
 
 _NOTE = (
     "Median of the per-round ratios subject / against, with a 95 % bootstrap interval. "
-    "An interval that holds 1 shows no difference."
+    "An interval that contains 1 shows no difference."
 )
 
 

@@ -1,4 +1,4 @@
-"""One row for each subject on each workload: the ground of the tables, figures and files of speed.
+"""One row for each subject on each workload, the basis of tables, figures and files of speed.
 
 There is a row for every subject that a stage was given, also where it ended without a number.
 """
