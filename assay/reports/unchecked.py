@@ -1,7 +1,7 @@
 """Speeds without a passed check, taken out before anything is reported.
 
-Bench refuses to time such a subject, so this finds nothing in a sound run. It is the last safeguard:
-a report is made only from what passes here.
+Bench refuses to time such a subject, so this finds nothing in a sound run. It is the last
+safeguard: a report is made only from what passes here.
 """
 
 from collections.abc import Sequence
