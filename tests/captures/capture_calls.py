@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 
 import numpy as np
-from numpy_calls import taken
+from numpy_calls import captured_call
 
 from assay.captures.recording import Recording
 from assay.captures.recording.options import CaptureOptions
@@ -26,8 +26,8 @@ def _drawn(run: str, values: int) -> np.ndarray:
 
 
 def tensors_of(run: str, step: int, values: int):
-    """What this run captures at this step, which any other process can compute too. Quick to make,
-    so that it is the disk that is waited for."""
+    """Tensors of this run at this step, which any other process can compute too. Quick to make, so
+    that it is the disk that is waited for."""
     made = {
         n: tensor_of(array + np.float32(step))
         for n, array in zip("qkv", _drawn(run, values), strict=True)
@@ -42,7 +42,7 @@ def main(path: Path, run: str, number: int, values: int) -> None:
         print("ready", flush=True)
         sys.stdin.read()
         for step in count() if number == 0 else range(number):
-            recording.put(taken(recording, tensors_of(run, step, values), step=step))
+            recording.put(captured_call(recording, tensors_of(run, step, values), step=step))
     report = recording.report()
     print(json.dumps([report.records, report.dropped, report.duplicates]))
 

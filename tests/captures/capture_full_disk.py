@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from numpy_calls import call, equal, taken
+from numpy_calls import call, captured_call, equal
 
 from assay.captures.recording import Recording
 from assay.captures.recording.options import CaptureOptions
@@ -23,7 +23,7 @@ TENSORS = call(values=8000)  # 96 kB a record
 def captured(store: Store, run: str, count: int) -> dict:
     with Recording(store, run=run, options=CaptureOptions(wait_s=600)) as recording:
         for step in range(count):
-            recording.put(taken(recording, TENSORS, step=step, phase="train"))
+            recording.put(captured_call(recording, TENSORS, step=step, phase="train"))
     report = recording.report()
     return {"records": report.records, "dropped": report.dropped, "unlisted": recording.unlisted}
 

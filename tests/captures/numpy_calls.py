@@ -16,9 +16,11 @@ def call(*, values=64, seed=0) -> dict[str, Tensor]:
     return {name: tensor_of(draw.standard_normal(shape, dtype=np.float32)) for name in "qkv"}
 
 
-def taken(recording, tensors, *, step=0, layer=0, site=SITE, call=0, phase="eval", **given):
-    """What a model puts; `given` replaces any of it."""
-    said = {
+def captured_call(
+    recording, tensors, *, step=0, layer=0, site=SITE, call=0, phase="eval", **changes
+):
+    """One call as a model puts it; `changes` replace any of its fields."""
+    fields = {
         "key": recording.key(step=step, layer=layer, site=site, call=call),
         "phase": phase,
         "framework": "numpy",
@@ -29,23 +31,25 @@ def taken(recording, tensors, *, step=0, layer=0, site=SITE, call=0, phase="eval
         "nbytes": sum(tensor.nbytes for tensor in tensors.values()),
         "load": lambda: LoadedTensors(tensors=tensors),
     }
-    return CapturedCall(**(said | given))
+    return CapturedCall(**(fields | changes))
 
 
-def equal(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
+def equal(tensors: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
     """The same names, dtypes, shapes and bits."""
-    return found.keys() == wanted.keys() and all(
-        found[name].digest() == tensor.digest() for name, tensor in wanted.items()
+    return tensors.keys() == wanted.keys() and all(
+        tensors[name].digest() == tensor.digest() for name, tensor in wanted.items()
     )
 
 
-def put_all(recording, count, **given):
-    """Put so many calls; which were taken."""
+def put_all(recording, count, **changes):
+    """Put so many calls; True for each that was accepted."""
     tensors = call()
-    return [recording.put(taken(recording, tensors, step=n, **given)) for n in range(count)]
+    return [
+        recording.put(captured_call(recording, tensors, step=n, **changes)) for n in range(count)
+    ]
 
 
-def check_books(recording, store, puts):
+def check_counts(recording, store, puts):
     """Kept, dropped and duplicates make up what was offered; the manifest says the same."""
     report, manifest = recording.report(), store.manifest()
     assert report.records + sum(report.dropped.values()) + report.duplicates == puts

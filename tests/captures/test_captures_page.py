@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
-from numpy_calls import call, taken
+from numpy_calls import call, captured_call
 
 from assay.captures.recording import Recording
 from assay.captures.store import Store
@@ -23,7 +23,7 @@ def test_the_program_of_the_page_reads_a_store(tmp_path):
     with Recording(store) as recording:
         for step in range(3):
             tensors = call(values=400 * step, seed=step) | odd
-            recording.put(taken(recording, tensors, step=step, phase="train"))
+            recording.put(captured_call(recording, tensors, step=step, phase="train"))
     done = subprocess.run(
         [sys.executable, "-I", "-c", program, str(store.path)], capture_output=True, text=True
     )

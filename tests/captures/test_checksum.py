@@ -1,4 +1,4 @@
-"""The checksum of files: what it is by its definition, and what it finds."""
+"""Checksum of files: equal to its definition, and different after any accident."""
 
 import hashlib
 from itertools import pairwise
@@ -17,8 +17,8 @@ def by_definition(content: bytes) -> str:
     words = np.frombuffer(padded, "<u8").reshape(-1, 1024)
     rows = [sum(map(int, row)) % 2**64 for row in words]
     columns = [sum(map(int, column)) % 2**64 for column in words.T]
-    told = b"".join(n.to_bytes(8, "little") for n in [len(content), *rows, *columns])
-    return "sums64:" + hashlib.blake2b(told, digest_size=8).hexdigest()
+    sums = b"".join(n.to_bytes(8, "little") for n in [len(content), *rows, *columns])
+    return "sums64:" + hashlib.blake2b(sums, digest_size=8).hexdigest()
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8191, 8192, 8193, 100_003])
@@ -34,7 +34,7 @@ def test_pieces_make_no_difference(cuts):
 
 
 def changed():
-    """What happens to files."""
+    """Contents that accidents make of a file."""
     flipped = bytearray(DATA)
     flipped[50_000] ^= 0x80
     yield bytes(flipped)
@@ -50,5 +50,5 @@ def changed():
 
 
 def test_what_happens_to_files_is_found():
-    found = {checksum_of([memoryview(content)]) for content in (DATA, *changed())}
-    assert len(found) == 10
+    checksums = {checksum_of([memoryview(content)]) for content in (DATA, *changed())}
+    assert len(checksums) == 10

@@ -38,49 +38,49 @@ def output(tensors, *, causal, alignment="bottom-right"):
 def check(tensors, options, *, causal, alignment="bottom-right"):
     """The output of the cut inputs is the cut output."""
     tensors = {**tensors, "out": output(tensors, causal=causal, alignment=alignment)}
-    found = cut(tensors, options, causal=causal, alignment=alignment)
-    assert not found.why
-    again = output(found.tensors, causal=causal, alignment=found.alignment)
-    assert again.shape == found.tensors["out"].shape and again.size
-    np.testing.assert_allclose(again, found.tensors["out"], rtol=1e-12, atol=1e-12)
-    return found
+    part = cut(tensors, options, causal=causal, alignment=alignment)
+    assert not part.why
+    again = output(part.tensors, causal=causal, alignment=part.alignment)
+    assert again.shape == part.tensors["out"].shape and again.size
+    np.testing.assert_allclose(again, part.tensors["out"], rtol=1e-12, atol=1e-12)
+    return part
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads", ["1", "0,2", "1:", [2, 0]])
 def test_kv_heads_take_the_queries_that_read_them_along(heads, causal):
-    found = check(call(), CaptureOptions(heads=heads), causal=causal)
-    assert found.tensors["q"].shape[1] == 2 * found.tensors["k"].shape[1] < 6
-    assert "of 3" in found.cut["heads"]
+    part = check(call(), CaptureOptions(heads=heads), causal=causal)
+    assert part.tensors["q"].shape[1] == 2 * part.tensors["k"].shape[1] < 6
+    assert "of 3" in part.cut["heads"]
 
 
 @pytest.mark.parametrize("keys", [11, 20, 7])
 @pytest.mark.parametrize("positions", ["0:5", "3:7", "9:50"])
 def test_queries_of_a_causal_call_keep_the_keys_they_see(positions, keys):
-    found = check(call(keys=keys), CaptureOptions(positions=positions), causal=True)
+    part = check(call(keys=keys), CaptureOptions(positions=positions), causal=True)
     start, end = (min(11, int(part)) for part in positions.split(":"))
-    assert found.tensors["q"].shape[2] == end - start
-    assert found.tensors["k"].shape[2] == end + keys - 11
+    assert part.tensors["q"].shape[2] == end - start
+    assert part.tensors["k"].shape[2] == end + keys - 11
 
 
 @pytest.mark.parametrize("positions", ["0:4", "3:7"])
 def test_queries_aligned_top_left(positions):
-    found = check(
+    part = check(
         call(keys=20), CaptureOptions(positions=positions), causal=True, alignment="top-left"
     )
-    assert found.tensors["k"].shape[2] == int(positions[-1])
+    assert part.tensors["k"].shape[2] == int(positions[-1])
 
 
 def test_top_left_with_fewer_keys_than_queries_is_left_whole_where_no_alignment_would_tell_it():
-    found = check(call(keys=5), CaptureOptions(positions="3:7"), causal=True, alignment="top-left")
-    assert not found.cut and found.tensors["q"].shape[2] == 11
-    found = check(call(keys=5), CaptureOptions(positions="0:7"), causal=True, alignment="top-left")
-    assert found.tensors["q"].shape[2] == 7 and found.alignment == "top-left"
+    part = check(call(keys=5), CaptureOptions(positions="3:7"), causal=True, alignment="top-left")
+    assert not part.cut and part.tensors["q"].shape[2] == 11
+    part = check(call(keys=5), CaptureOptions(positions="0:7"), causal=True, alignment="top-left")
+    assert part.tensors["q"].shape[2] == 7 and part.alignment == "top-left"
 
 
 def test_queries_of_a_call_that_is_not_causal_keep_every_key():
-    found = check(call(keys=20), CaptureOptions(positions="3:7"), causal=False)
-    assert found.tensors["k"].shape[2] == 20 and found.tensors["q"].shape[2] == 4
+    part = check(call(keys=20), CaptureOptions(positions="3:7"), causal=False)
+    assert part.tensors["k"].shape[2] == 20 and part.tensors["q"].shape[2] == 4
 
 
 @pytest.mark.parametrize("shape", [(4, 6, 11, 20), (4, 1, 11, 20), (1, 6, 1, 20), (11, 20)])
@@ -89,10 +89,10 @@ def test_masks_are_cut_alike_and_stay_broadcast(shape, causal):
     mask = np.random.default_rng(1).random(shape) < 0.7
     mask[..., 0] = True
     tensors = {**call(keys=20), "mask": mask}
-    found = check(tensors, CaptureOptions(heads="0,2", positions="2:9", rows="1,3"), causal=causal)
-    kept = found.tensors["mask"].shape
+    part = check(tensors, CaptureOptions(heads="0,2", positions="2:9", rows="1,3"), causal=causal)
+    kept = part.tensors["mask"].shape
     assert all((a == 1) == (b == 1) for a, b in zip(kept, shape, strict=True))
-    assert set(found.cut) == {"heads", "positions", "rows"}
+    assert set(part.cut) == {"heads", "positions", "rows"}
 
 
 def test_rows_cut_every_tensor_of_the_layer_too():
@@ -102,8 +102,8 @@ def test_rows_cut_every_tensor_of_the_layer_too():
         "cache.idx": np.zeros(4),
         "cache.k": np.zeros((4, 20, 3, 8)),
     }
-    found = cut({**call(), **tensors}, CaptureOptions(rows="1:3"), causal=True)
-    assert {name: array.shape[0] for name, array in found.tensors.items()} == {
+    part = cut({**call(), **tensors}, CaptureOptions(rows="1:3"), causal=True)
+    assert {name: array.shape[0] for name, array in part.tensors.items()} == {
         "q": 2, "k": 2, "v": 2, "x": 2, "positions": 1, "cache.idx": 2, "cache.k": 2,
     }  # fmt: skip
     alone = cut(tensors, CaptureOptions(rows="1:3", heads="0"), causal=True)
@@ -112,9 +112,9 @@ def test_rows_cut_every_tensor_of_the_layer_too():
 
 def test_what_does_not_fit_the_cut_is_left_out_and_says_why():
     odd = {"x": np.zeros((4, 11, 5)), "mask": np.ones((4, 5, 11, 11), bool)}
-    found = cut({**call(), **odd}, CaptureOptions(heads="0"), causal=True)
-    assert set(found.tensors) == {"q", "k", "v"}
-    assert "layer" in found.why["x"] and "axis of 5" in found.why["mask"]
+    part = cut({**call(), **odd}, CaptureOptions(heads="0"), causal=True)
+    assert set(part.tensors) == {"q", "k", "v"}
+    assert "layer" in part.why["x"] and "axis of 5" in part.why["mask"]
     for nothing in (
         cut(call(queries=1), CaptureOptions(positions="5:9"), causal=True),
         cut(call(keys=7), CaptureOptions(positions="0:4"), causal=True),
@@ -126,8 +126,8 @@ def test_what_does_not_fit_the_cut_is_left_out_and_says_why():
 
 def test_nothing_asked_is_nothing_done():
     tensors = call()
-    found = cut(tensors, CaptureOptions(), causal=True)
-    assert found.tensors == tensors and not found.cut and not found.why
+    part = cut(tensors, CaptureOptions(), causal=True)
+    assert part.tensors == tensors and not part.cut and not part.why
 
 
 @pytest.mark.parametrize("library", ["torch", "jax.numpy"])

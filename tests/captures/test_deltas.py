@@ -6,7 +6,7 @@ import threading
 import msgspec
 import numpy as np
 import pytest
-from numpy_calls import equal, taken
+from numpy_calls import captured_call, equal
 
 from assay.captures.deltas import WHOLE_EVERY, changed_stretch, decode
 from assay.captures.manifest import Delta
@@ -44,7 +44,7 @@ def record_all(path, calls, *, phase="decode", **options):
     store = Store.create(path)
     with Recording(store, options=CaptureOptions(**options)) as recording:
         for step, tensors in enumerate(calls):
-            assert recording.put(taken(recording, tensors, step=step, phase=phase))
+            assert recording.put(captured_call(recording, tensors, step=step, phase=phase))
     assert not recording.report().dropped
     return store, recording.report()
 
@@ -64,8 +64,8 @@ def test_every_record_reads_back_bit_for_bit(tmp_path, calls):
 
 def test_a_whole_one_comes_at_least_every_32_records(tmp_path):
     store, _ = record_all(tmp_path / "s", growing(70))
-    told = [record.tensors["k"].delta is not None for record in store.manifest().records]
-    assert [step for step, delta in enumerate(told) if not delta] == [0, 32, 64]
+    is_delta = [record.tensors["k"].delta is not None for record in store.manifest().records]
+    assert [step for step, delta in enumerate(is_delta) if not delta] == [0, 32, 64]
 
 
 def test_only_the_changed_stretch_is_in_the_file(tmp_path):
@@ -80,9 +80,9 @@ def test_only_the_changed_stretch_is_in_the_file(tmp_path):
 def test_what_is_read_may_be_changed_without_harm_to_later_reads(tmp_path):
     store, _ = record_all(tmp_path / "s", growing(5))
     for record, tensors in zip(store.manifest().records, growing(5), strict=True):
-        found = store.read(record)
-        assert equal(found, tensors)
-        found["k"].bits[...] = 0
+        read = store.read(record)
+        assert equal(read, tensors)
+        read["k"].bits[...] = 0
 
 
 def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
@@ -102,8 +102,10 @@ def test_memory_that_the_model_uses_again_is_no_base(tmp_path):
                 buffer[...] = now
                 return LoadedTensors(tensors={"k": Tensor("float32", buffer)})
 
-            given = {"load": load, "release": free.release}
-            assert recording.put(taken(recording, wanted[-1], step=step, phase="decode", **given))
+            memory = {"load": load, "release": free.release}
+            assert recording.put(
+                captured_call(recording, wanted[-1], step=step, phase="decode", **memory)
+            )
     for record, tensors in zip(store.manifest().records, wanted, strict=True):
         assert equal(store.read(record), tensors)
 
@@ -115,7 +117,7 @@ def test_sites_do_not_mix(tmp_path):
     with Recording(store) as recording:
         for step in range(6):
             for layer, tensors in enumerate((calls[step], other[step])):
-                call = taken(
+                call = captured_call(
                     recording, tensors, step=step, layer=layer, site=f"{layer}", phase="decode"
                 )
                 assert recording.put(call)
@@ -161,9 +163,9 @@ def test_bits_count_not_values():
 @pytest.mark.parametrize("delta", [{"axis": 7}, {"axis": -1}, {"start": 17}, {"start": -1}])
 def test_a_change_that_does_not_fit_is_refused(delta):
     k = tensor_of(np.zeros((2, 3, 16, 4), np.float32))
-    said = Delta(**({"base": "b", "axis": 2, "start": 3} | delta))
+    misfit = Delta(**({"base": "b", "axis": 2, "start": 3} | delta))
     with pytest.raises(BadInput, match="does not fit"):
-        decode(k, tensor_of(np.zeros((2, 3, 1, 4), np.float32)), said)
+        decode(k, tensor_of(np.zeros((2, 3, 1, 4), np.float32)), misfit)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from numpy_calls import equal, taken
+from numpy_calls import captured_call, equal
 
 from assay.captures import exchange, foreign, tensor_files
 from assay.captures.exchange import import_files
@@ -41,7 +41,7 @@ def store(tmp_path):
     made = Store.create(tmp_path / "store")
     with Recording(made, run="there", rank=3, model={"name": "toy"}) as recording:
         for step, dtype in enumerate(DTYPES):
-            recording.put(taken(recording, tensors(dtype), step=step, phase="train"))
+            recording.put(captured_call(recording, tensors(dtype), step=step, phase="train"))
         for step in range(5, 8):
             grown = tensors("bfloat16", keys=12)
             grown = {
@@ -49,23 +49,25 @@ def store(tmp_path):
                 for n, t in grown.items()
                 if n != "mask"
             }
-            recording.put(taken(recording, grown, step=step, phase="decode", cut={"rows": "0:2"}))
+            recording.put(
+                captured_call(recording, grown, step=step, phase="decode", cut={"rows": "0:2"})
+            )
     return made
 
 
 def test_a_round_trip_keeps_bits_keys_scalars_and_phase(tmp_path, store):
     records = store.manifest().records
-    assert records[-1].tensors["k"].delta, "the last is told by what changed"
+    assert records[-1].tensors["k"].delta, "the last is a delta"
     files = exchange.export(store, records, tmp_path / "out")
     assert len(files) == 8 and all(f.name.startswith("attention_inputs_2") for f in files)
     note = msgspec.json.decode(tensor_files.read_with_note(files[0])[1], type=CaptureRecord)
     assert note.key == records[0].key and note.file is None
     other = Store.create(tmp_path / "other")
-    found = import_files(other, reversed(files))
-    assert len(found.added) == 8 and not found.refused and not found.present
-    there = other.manifest().records
-    assert [r.key for r in there] == [r.key for r in records]
-    for before, after in zip(records, there, strict=True):
+    report = import_files(other, reversed(files))
+    assert len(report.added) == 8 and not report.refused and not report.present
+    imported = other.manifest().records
+    assert [r.key for r in imported] == [r.key for r in records]
+    for before, after in zip(records, imported, strict=True):
         assert equal(other.read(after), store.read(before))
         for name in ("scalars", "phase", "cut", "framework", "implementation", "time", "mode"):
             assert getattr(after, name) == getattr(before, name)
@@ -89,22 +91,22 @@ def test_a_key_that_is_there_with_other_tensors_is_refused(tmp_path, store):
     held, note = tensor_files.read_with_note(file)
     held["q"].bits[0, 0, 0, 0] += 1
     tensor_files.write(file, held, note=note)
-    found = import_files(store, [file])
-    assert "has another record" in found.refused[file]
+    report = import_files(store, [file])
+    assert "has another record" in report.refused[file]
     assert len(store.manifest().records) == 8
 
 
 def noted(file, **changes):
     """The file with other words in its note."""
     held, note = tensor_files.read_with_note(file)
-    said = json.loads(note)
+    fields = json.loads(note)
     for path, value in changes.items():
-        inner = said
+        inner = fields
         *way, last = path.split("__")
         for step in way:
             inner = inner[step]
         inner[last] = value
-    tensor_files.write(file, held, note=json.dumps(said))
+    tensor_files.write(file, held, note=json.dumps(fields))
 
 
 @pytest.mark.parametrize(
@@ -145,52 +147,52 @@ def test_a_record_of_a_run_that_nobody_tells_of(tmp_path, store):
 
 def plain(path, **arrays):
     draw = np.random.default_rng(0)
-    said = {
+    defaults = {
         "q": draw.standard_normal((2, 4, 5, 8), dtype=np.float32),
         "k": draw.standard_normal((2, 2, 5, 8), dtype=np.float32),
         "v": draw.standard_normal((2, 2, 5, 8), dtype=np.float32),
     }
-    np.savez(path, **{n: a for n, a in (said | arrays).items() if a is not None})
-    return said | arrays
+    np.savez(path, **{n: a for n, a in (defaults | arrays).items() if a is not None})
+    return defaults | arrays
 
 
 def test_foreign_calls(tmp_path):
     path = tmp_path / "theirs.npz"
     out = np.zeros((2, 4, 5, 8), np.float32)
     mask = np.tri(5, dtype=bool)
-    said = plain(path, out=out, mask=mask, scale=np.float32(0.5), causal=False, loss=np.ones(3))
-    one = foreign.read_foreign(path, run="r", step=2, settings=ForeignSettings())
-    assert one.ignored == ("loss",)
-    assert one.record.scalars == {"scale": 0.5, "causal": False}
-    assert one.record.key.site == "theirs" and one.record.key.step == 2
+    arrays = plain(path, out=out, mask=mask, scale=np.float32(0.5), causal=False, loss=np.ones(3))
+    call = foreign.read_foreign(path, run="r", step=2, settings=ForeignSettings())
+    assert call.ignored == ("loss",)
+    assert call.record.scalars == {"scale": 0.5, "causal": False}
+    assert call.record.key.site == "theirs" and call.record.key.step == 2
     for name in ("q", "k", "v", "out", "mask"):
-        np.testing.assert_array_equal(one.tensors[name].bits, said[name])
+        np.testing.assert_array_equal(call.tensors[name].bits, arrays[name])
     plain(path)
-    one = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(causal=True))
-    assert one.record.scalars == {"scale": 8**-0.5, "causal": True, "alignment": "bottom-right"}
+    call = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(causal=True))
+    assert call.record.scalars == {"scale": 8**-0.5, "causal": True, "alignment": "bottom-right"}
 
 
 def test_foreign_axes_and_bits(tmp_path):
     path = tmp_path / "f.npz"
     arrays = {n: a.swapaxes(1, 2) for n, a in plain(path).items()}
     np.savez(path, **arrays)
-    one = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(order="BSHD"))
-    assert one.tensors["q"].shape == (2, 4, 5, 8) and one.record.tensors["q"].order == "BSHD"
+    call = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(order="BSHD"))
+    assert call.tensors["q"].shape == (2, 4, 5, 8) and call.record.tensors["q"].order == "BSHD"
     bits = {n: a.astype(np.uint16).swapaxes(1, 2) for n, a in arrays.items()}
     np.savez(path, **bits)
     with pytest.raises(BadInput, match=r"q is uint16.*--dtype bfloat16"):
         foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings())
-    one = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
-    assert one.tensors["k"].dtype == "bfloat16"
+    call = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
+    assert call.tensors["k"].dtype == "bfloat16"
     dtypes = pytest.importorskip("ml_dtypes")
     lost = {n: a.view(dtypes.bfloat16) for n, a in bits.items()}
     np.savez(path, **lost)  # NumPy writes it as |V2
     again = foreign.read_foreign(path, run="r", step=0, settings=ForeignSettings(dtype="bfloat16"))
-    assert equal(again.tensors, one.tensors)
+    assert equal(again.tensors, call.tensors)
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said", "message"),
+    ("arrays", "settings", "message"),
     [
         ({"v": None}, {}, "has no v; it has q, k"),
         ({"q": np.zeros((2, 4, 5), np.float32)}, {}, "wanted four axes, BHSD"),
@@ -210,7 +212,9 @@ def test_foreign_axes_and_bits(tmp_path):
         ({}, {"dtype": "int4"}, "dtype 'int4'"),
     ],
 )
-def test_foreign_files_that_are_no_calls(tmp_path, arrays, said, message):
+def test_foreign_files_that_are_no_calls(tmp_path, arrays, settings, message):
     plain(tmp_path / "f.npz", **arrays)
     with pytest.raises(BadInput, match=message):
-        foreign.read_foreign(tmp_path / "f.npz", run="r", step=0, settings=ForeignSettings(**said))
+        foreign.read_foreign(
+            tmp_path / "f.npz", run="r", step=0, settings=ForeignSettings(**settings)
+        )

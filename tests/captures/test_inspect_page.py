@@ -27,7 +27,7 @@ def heat(cells, **more):
 
 
 def covered(svg):
-    """How many cells each opacity of a map without hints covers."""
+    """Number of cells that each opacity covers, in a map without hints."""
     cells = {}
     for path in parsed(svg).iter("path"):
         if path.get("class") == "heat":

@@ -50,11 +50,11 @@ def test_two_einsums_are_an_attention(first, second):
     scored = jax_einsum.scores(first, (q, k), scores)
     tensors = jax_einsum.weighted(scored, second, (weights, v), out)
     assert scored.order == ("BHSD" if first.startswith("bkt") else "BSHD")
-    found = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
+    exact = {name: np.asarray(x, np.float64) for name, x in tensors.items()}
     heads = K * G if "kg" in first else G if "tg" in first else K
-    assert found["q"].shape == (B, heads, T, D)
-    assert found["k"].shape == (B, 1 if "tg" in first else K, S, D)
-    np.testing.assert_allclose(attended(**found), found["out"], rtol=1e-5, atol=1e-6)
+    assert exact["q"].shape == (B, heads, T, D)
+    assert exact["k"].shape == (B, 1 if "tg" in first else K, S, D)
+    np.testing.assert_allclose(attended(**exact), exact["out"], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_two_einsums_are_an_attention(first, second):
 def test_other_einsums_are_no_scores(equation):
     sizes = SIZES | {"h": 7}
     left, right = equation.partition("->")[0].split(",")
-    one, other = (jnp.ones([sizes[letter] for letter in part]) for part in (left, right))
-    assert jax_einsum.scores(equation, (one, other), jnp.einsum(equation, one, other)) is None
+    first, second = (jnp.ones([sizes[letter] for letter in part]) for part in (left, right))
+    assert jax_einsum.scores(equation, (first, second), jnp.einsum(equation, first, second)) is None
 
 
 class Functional(nn.Module):
@@ -93,10 +93,10 @@ def test_a_call_of_jax_is_seen_in_any_module(tmp_path):
     assert record.key.site == "Functional" and record.phase == "train"
     assert record.implementation == "jax.nn.dot_product_attention:default"
     assert record.scalars == {"causal": True, "scale": 0.3, "alignment": "top-left"}
-    found = {name: x.astype(np.float64) for name, x in tensors(tmp_path, "layer=0").items()}
+    captured = {name: x.astype(np.float64) for name, x in tensors(tmp_path, "layer=0").items()}
     hidden = np.triu(np.ones((T, T), dtype=bool), 1)
-    out = attended(found["q"] * 0.3, found["k"], found["v"], hidden=hidden)
-    np.testing.assert_allclose(out, found["out"], rtol=1e-5, atol=1e-6)
+    out = attended(captured["q"] * 0.3, captured["k"], captured["v"], hidden=hidden)
+    np.testing.assert_allclose(out, captured["out"], rtol=1e-5, atol=1e-6)
 
 
 class Stack(nn.Module):
@@ -119,11 +119,11 @@ def test_the_attention_of_flax(tmp_path):
     assert keys(tmp_path) == [(0, 0, 0), (0, 1, 0)]
     assert [record.key.site for record in records(tmp_path)] == ["first", "second"]
     for layer in range(2):
-        found = tensors(tmp_path, f"layer={layer}")
-        assert found["mask"].dtype == bool and found["mask"].shape == (B, 1, T, T)
-        q, k, v = (found[name].astype(np.float64) for name in "qkv")
-        out = attended(q, k, v, hidden=~found["mask"])
-        np.testing.assert_allclose(out, found["out"], rtol=1e-5, atol=1e-6)
+        captured = tensors(tmp_path, f"layer={layer}")
+        assert captured["mask"].dtype == bool and captured["mask"].shape == (B, 1, T, T)
+        q, k, v = (captured[name].astype(np.float64) for name in "qkv")
+        out = attended(q, k, v, hidden=~captured["mask"])
+        np.testing.assert_allclose(out, captured["out"], rtol=1e-5, atol=1e-6)
     assert records(tmp_path)[0].scalars["mask_dtype"] == "float32"
     np.testing.assert_array_equal(tensors(tmp_path, "layer=0")["x"], x)
 

@@ -57,10 +57,10 @@ CASES = [
 def test_one_record_for_each_layer(name, way, tmp_path):
     model = MODELS[name]
     variables, x = parameters(model), inputs()
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         WAYS[way](loss(model))(variables, x)
     assert keys(tmp_path) == ONE_RUN
-    assert taken.report().dropped == {}
+    assert flax_capture.report().dropped == {}
     phase = {record.phase for record in records(tmp_path)}
     assert phase == ({"eval"} if way in ("eager", "jit") else {"train"})
 
@@ -73,12 +73,12 @@ def test_values_are_those_the_attention_got(tmp_path):
     with capture(model, tmp_path):
         jax.jit(jax.grad(loss(model)))(variables, x)
     for number, w in enumerate(variables["params"]["layers"]["attn"]["w"]):
-        found = tensors(tmp_path, f"layer={number}")
-        np.testing.assert_array_equal(found["x"], x * 2)
-        for name, wanted in _attention(w, found["x"]).items():
-            np.testing.assert_allclose(found[name], wanted, rtol=2e-5, atol=2e-6)
-        assert found["mask"].dtype == bool and found["mask"].shape == (1, 1, LENGTH, LENGTH)
-        x = x + found["layer_out"]
+        captured = tensors(tmp_path, f"layer={number}")
+        np.testing.assert_array_equal(captured["x"], x * 2)
+        for name, wanted in _attention(w, captured["x"]).items():
+            np.testing.assert_allclose(captured[name], wanted, rtol=2e-5, atol=2e-6)
+        assert captured["mask"].dtype == bool and captured["mask"].shape == (1, 1, LENGTH, LENGTH)
+        x = x + captured["layer_out"]
     lines = (tmp_path / "store" / "manifest.jsonl").read_text().splitlines()
     arrived = [line for line in lines if '"kind":"record"' in line]
     assert [f'"layer":{n}' in line for n, line in enumerate(arrived)] == [True] * 3
@@ -93,10 +93,10 @@ def test_vmap_is_one_call_with_all_rows(name, tmp_path):
     with capture(model, tmp_path):
         jax.jit(each)(variables, many)
     assert keys(tmp_path) == ONE_RUN
-    found = tensors(tmp_path, "layer=0")
-    assert found["x"].shape == (5 * BATCH, LENGTH, WIDTH)
-    np.testing.assert_array_equal(found["x"], np.asarray(many).reshape(found["x"].shape) * 2)
-    assert found["mask"].shape[0] in (1, 5, 5 * BATCH)
+    captured = tensors(tmp_path, "layer=0")
+    assert captured["x"].shape == (5 * BATCH, LENGTH, WIDTH)
+    np.testing.assert_array_equal(captured["x"], np.asarray(many).reshape(captured["x"].shape) * 2)
+    assert captured["mask"].shape[0] in (1, 5, 5 * BATCH)
 
 
 def test_a_scan_around_the_model_makes_steps(tmp_path):
@@ -184,11 +184,11 @@ PROGRAMS = {
 def test_programs_that_take_the_model_in(name, tmp_path):
     put, steps, calls = PROGRAMS[name]
     model = Tiny(depth=2, remat=True)
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         jax.jit(put(loss(model)))(parameters(model), inputs())
     wanted = [(s, layer, c) for s in range(steps) for layer in range(2) for c in range(calls)]
     assert keys(tmp_path) == wanted
-    assert taken.report().duplicates == 0 and taken.report().dropped == {}
+    assert flax_capture.report().duplicates == 0 and flax_capture.report().dropped == {}
 
 
 def test_a_branch_under_vmap_needs_a_step(tmp_path):
@@ -196,10 +196,10 @@ def test_a_branch_under_vmap_needs_a_step(tmp_path):
     model = Tiny(depth=1)
     variables = parameters(model)
     both = jax.vmap(lambda x: _branch(loss(model))(variables, x))
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         with pytest.raises(ValueError, match="under vmap"):
             jax.jit(both)(jnp.stack([inputs(0), inputs(1)]))
-        with taken.step(2):
+        with flax_capture.step(2):
             jax.jit(both)(jnp.stack([inputs(0), inputs(1)]))
     assert keys(tmp_path) == [(2, 0, 0)]
 
@@ -230,8 +230,8 @@ def test_a_jitted_function_called_twice_in_a_program_makes_two_steps(tmp_path):
 def test_calls_of_one_step_are_numbered(tmp_path):
     model = Tiny(depth=2)
     variables, run = parameters(model), jax.jit(model.apply)
-    with capture(model, tmp_path) as taken:
-        with taken.step(7):
+    with capture(model, tmp_path) as flax_capture:
+        with flax_capture.step(7):
             run(variables, inputs(0))
             run(variables, inputs(1))
         run(variables, inputs(2))
@@ -244,11 +244,11 @@ def test_calls_of_one_step_are_numbered(tmp_path):
 def test_a_traced_step(tmp_path):
     model = Tiny(depth=1)
     variables = parameters(model)
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
 
         @jax.jit
         def run(step, x):
-            with taken.step(step):
+            with flax_capture.step(step):
                 return model.apply(variables, x)
 
         for step in (3, 9):
@@ -261,10 +261,10 @@ def test_a_model_in_an_old_checkpoint_needs_a_step(tmp_path):
     model = Tiny()
     variables = parameters(model)
     old = jax.jit(jax.grad(jax.checkpoint(loss(model))))
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         with pytest.raises(ValueError, match="say the step"):
             old(variables, inputs())
-        with taken.step(4):
+        with flax_capture.step(4):
             old(variables, inputs())
     assert keys(tmp_path) == [(4, layer, 0) for layer in range(3)]
 

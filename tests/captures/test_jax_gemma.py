@@ -79,8 +79,8 @@ def fast(tmp_path_factory):
     def decode(token, position, cache):
         mask = jnp.broadcast_to(jnp.arange(SLOTS) <= position, (BATCH, 1, SLOTS))
         positions = jnp.full((BATCH, 1), position)
-        given = {"positions": positions, "mask": mask, "decode": True, "kv_cache": cache}
-        return model.apply(variables, token, **given)[1]
+        options = {"positions": positions, "mask": mask, "decode": True, "kv_cache": cache}
+        return model.apply(variables, token, **options)[1]
 
     @jit
     def train(variables, tokens):
@@ -88,20 +88,20 @@ def fast(tmp_path_factory):
         return jax.grad(loss)(variables)
 
     path = tmp_path_factory.mktemp("fast") / "store"
-    with assay.capturing(model, path) as taken:
+    with assay.capturing(model, path) as flax_capture:
         cache = prefill(tokens[:, :PROMPT])
         for place in range(PROMPT, SLOTS):
             cache = decode(tokens[:, place : place + 1], jnp.int32(place), cache)
         train(variables, tokens)
-    assert taken.report().dropped == {} and taken.report().duplicates == 0
+    assert flax_capture.report().dropped == {} and flax_capture.report().duplicates == 0
     return Store.open(path), variables
 
 
 def test_each_layer_once_under_grad_scan_and_remat_and_in_decode(fast):
     store, _ = fast
-    found = [(r.key.step, r.key.layer, r.phase) for r in store.manifest().records]
+    calls = [(r.key.step, r.key.layer, r.phase) for r in store.manifest().records]
     phases = ["prefill", "decode", "decode", "train"]
-    assert found == [(n, layer, phase) for n, phase in enumerate(phases) for layer in range(DEPTH)]
+    assert calls == [(n, layer, phase) for n, phase in enumerate(phases) for layer in range(DEPTH)]
 
 
 def test_what_a_record_has(fast):
@@ -137,14 +137,14 @@ def test_gemma_fast_gives_the_captured_output_again(fast, step):
     apply = jit(attention.apply, static_argnums=5)
     for layer in range(DEPTH):
         record = store.find(f"step={step},layer={layer}")[0]
-        given = arrays(store.read(record))
+        captured = arrays(store.read(record))
         weights = jax.tree.map(lambda w: w[layer], variables["params"]["layers"]["attn"])
-        cache = tuple(given[f"cache.{n}"] for n in ("idx", "k", "v")) if step == 1 else None
-        call = (given["x"], given["positions"], given["mask"], cache)
+        cache = tuple(captured[f"cache.{n}"] for n in ("idx", "k", "v")) if step == 1 else None
+        call = (captured["x"], captured["positions"], captured["mask"], cache)
         out, (_, k, v) = apply({"params": weights}, *call, record.scalars["decode"])
-        np.testing.assert_array_equal(bits(out), bits(given["layer_out"]))
-        np.testing.assert_array_equal(bits(k.swapaxes(1, 2)), bits(given["k"]))
-        np.testing.assert_array_equal(bits(v.swapaxes(1, 2)), bits(given["v"]))
+        np.testing.assert_array_equal(bits(out), bits(captured["layer_out"]))
+        np.testing.assert_array_equal(bits(k.swapaxes(1, 2)), bits(captured["k"]))
+        np.testing.assert_array_equal(bits(v.swapaxes(1, 2)), bits(captured["v"]))
 
 
 @pytest.fixture(scope="module")
@@ -178,23 +178,23 @@ def test_gemma_gives_the_captured_outputs_again(experts):
     assert (prefix.phase, token.phase) == ("prefill", "decode")
     assert prefix.key.site == "MixtureAttention" and prefix.implementation == "gemma:xla"
     for record in (prefix, token):
-        given = arrays(store.read(record))
-        cache = (given["cache.k"], given["cache.v"]) if "cache.k" in given else None
-        x = [given.get("x.0"), given.get("x.1")]
-        call = (variables, x, given["positions"], given["mask"], cache)
+        captured = arrays(store.read(record))
+        cache = (captured["cache.k"], captured["cache.v"]) if "cache.k" in captured else None
+        x = [captured.get("x.0"), captured.get("x.1")]
+        call = (variables, x, captured["positions"], captured["mask"], cache)
         outs, _ = jit(attention.apply)(*call)
         for expert, out in enumerate(outs):
             if out is not None:
-                np.testing.assert_array_equal(bits(out), bits(given[f"layer_out.{expert}"]))
+                np.testing.assert_array_equal(bits(out), bits(captured[f"layer_out.{expert}"]))
 
 
 def normal(shape, *, seed):
     return jnp.asarray(np.random.default_rng(seed).standard_normal(shape), jnp.bfloat16)
 
 
-def arrays(found):
+def arrays(tensors):
     """Tensors of a store as JAX has them."""
-    named = {name: (tensor.bits, jnp.dtype(tensor.dtype)) for name, tensor in found.items()}
+    named = {name: (tensor.bits, jnp.dtype(tensor.dtype)) for name, tensor in tensors.items()}
     return {name: jnp.asarray(array.view(dtype)) for name, (array, dtype) in named.items()}
 
 

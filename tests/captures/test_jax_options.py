@@ -1,4 +1,4 @@
-"""What is kept of a call, what it costs, and what happens when something goes wrong."""
+"""Modes, cuts and budgets of a capture in JAX, and errors that become counted losses."""
 
 import pytest
 
@@ -34,10 +34,10 @@ def run(path, *, times=1, depth=1, **choices):
     """Capture a model; the capture."""
     model = Tiny(depth=depth)
     call, variables = jax.jit(model.apply), parameters(model)
-    with capture(model, path, **choices) as taken:
+    with capture(model, path, **choices) as flax_capture:
         for seed in range(times):
             call(variables, inputs(seed))
-    return taken
+    return flax_capture
 
 
 def test_statistics_only(tmp_path):
@@ -52,7 +52,7 @@ def test_statistics_only(tmp_path):
 
 
 def test_statistics_leave_the_device_as_numbers(tmp_path):
-    """What the callbacks of the program take is small, whatever the size of the tensors."""
+    """Operands of the callbacks are small, whatever the size of the tensors."""
     model = Tiny(depth=1)
     variables, long = parameters(model), jnp.zeros((1, 512, WIDTH))
     with capture(model, tmp_path, mode="stats"):
@@ -72,16 +72,21 @@ def test_statistics_are_those_of_the_host(dtype):
     x = jnp.asarray(drawn).at[0, 0, 0].set(0).astype(dtype)
     if dtype in ("float32", "bfloat16"):
         x = x.at[0, 1, 2].set(jnp.nan).at[1, 0, 0, 0].set(jnp.inf)
-    found = unpacked(k=x, q=x)
+    computed = unpacked(k=x, q=x)
     wanted = statistics.statistics(tensor_of(np.asarray(x)), heads_axis=1)
-    assert_alike(found["k"], wanted)
-    assert_alike(found["q"], wanted)
+    assert_alike(computed["k"], wanted)
+    assert_alike(computed["q"], wanted)
 
 
 def test_statistics_of_nothing_finite_are_none():
     x = jnp.full((2, 2), jnp.nan)
-    found = unpacked(x=x)["x"]
-    assert (found.count, found.nonfinite, found.mean, found.outliers) == (4, 4, None, [])
+    computed = unpacked(x=x)["x"]
+    assert (computed.count, computed.nonfinite, computed.mean, computed.outliers) == (
+        4,
+        4,
+        None,
+        [],
+    )
 
 
 def test_shapes_only(tmp_path):
@@ -115,10 +120,10 @@ def test_summaries_come_once_too(way, mode, tmp_path):
     """They are gathered in a run and sent together."""
     model = Tiny(depth=2, remat=True)
     program, steps = around(model, way)
-    with capture(model, tmp_path, mode=mode) as taken:
+    with capture(model, tmp_path, mode=mode) as flax_capture:
         jax.jit(program)(inputs())
     assert keys(tmp_path) == [(step, layer, 0) for step in range(steps) for layer in range(2)]
-    assert taken.report().duplicates == 0 and taken.report().dropped == {}
+    assert flax_capture.report().duplicates == 0 and flax_capture.report().dropped == {}
     q = records(tmp_path)[0].tensors["q"]
     rows = BATCH * (3 if "vmap" in way else 1)
     assert q.shape == (rows, HEADS, LENGTH, WIDTH // HEADS)
@@ -159,9 +164,9 @@ def test_outputs_can_be_left_out(tmp_path):
 
 
 def test_a_budget_of_records_is_kept_and_the_rest_counted(tmp_path):
-    taken = run(tmp_path, times=4, depth=2, max_records=3)
+    flax_capture = run(tmp_path, times=4, depth=2, max_records=3)
     assert keys(tmp_path) == [(0, 0, 0), (0, 1, 0), (1, 0, 0)]
-    assert taken.report().dropped == {"record budget": 5}
+    assert flax_capture.report().dropped == {"record budget": 5}
 
 
 def test_a_predicate_decides(tmp_path):
@@ -175,17 +180,17 @@ def test_an_error_on_the_host_is_a_counted_loss_and_not_the_models(tmp_path, mon
 
     real = recorder._held
 
-    def failing(one):
+    def failing(array):
         if failing.times:
             failing.times -= 1
             raise MemoryError("no room for a copy")
-        return real(one)
+        return real(array)
 
     failing.times = 1
     monkeypatch.setattr(recorder, "_held", failing)
-    taken = run(tmp_path, times=2)
+    flax_capture = run(tmp_path, times=2)
     assert keys(tmp_path) == [(1, 0, 0)]
-    ((reason, count),) = taken.report().dropped.items()
+    ((reason, count),) = flax_capture.report().dropped.items()
     assert "no room for a copy" in reason and count == 1
     assert "no room for a copy" in capsys.readouterr().err
 
@@ -196,22 +201,22 @@ def test_bfloat16_survives(tmp_path):
     x = inputs().astype(jnp.bfloat16)
     with capture(model, tmp_path):
         jax.jit(model.apply)(variables, x)
-    found = tensors(tmp_path, "layer=0")["x"]
+    captured = tensors(tmp_path, "layer=0")["x"]
     assert records(tmp_path)[0].tensors["x"].dtype == "bfloat16"
-    np.testing.assert_array_equal(found, np.asarray(x * 2).view(np.uint16))
+    np.testing.assert_array_equal(captured, np.asarray(x * 2).view(np.uint16))
 
 
 def test_what_arrives_after_the_end_is_left(tmp_path):
     """A program compiled ahead under the capture runs on; nothing takes its calls any more."""
     model = Tiny(depth=1)
     variables = parameters(model)
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         ahead = jax.jit(model.apply).lower(variables, inputs()).compile()
         ahead(variables, inputs())
     out = ahead(variables, inputs())
     jax.effects_barrier()
     assert np.isfinite(out).all() and keys(tmp_path) == [(0, 0, 0)]
-    assert taken.report().records == 1
+    assert flax_capture.report().records == 1
 
 
 def unpacked(**tensors):
@@ -219,9 +224,9 @@ def unpacked(**tensors):
     return jax_statistics.unpack(entries, np.asarray(jax_statistics.pack(tensors)))
 
 
-def assert_alike(found, wanted):
+def assert_alike(computed, wanted):
     exact = ("count", "nonfinite", "zeros", "minimum", "maximum", "absmax")
     for name in exact:
-        assert getattr(found, name) == getattr(wanted, name), name
-    np.testing.assert_allclose([found.mean, found.std], [wanted.mean, wanted.std], rtol=1e-5)
-    assert [size for _, size in found.outliers] == [size for _, size in wanted.outliers]
+        assert getattr(computed, name) == getattr(wanted, name), name
+    np.testing.assert_allclose([computed.mean, computed.std], [wanted.mean, wanted.std], rtol=1e-5)
+    assert [size for _, size in computed.outliers] == [size for _, size in wanted.outliers]

@@ -50,9 +50,9 @@ def test_off_the_program_is_that_of_a_process_that_never_captured(tmp_path):
     model = Tiny(remat=True)
     step = jax.jit(jax.value_and_grad(loss(model)))
     lowered = lambda: step.lower(parameters(model), inputs()).as_text()  # noqa: E731
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         on = lowered()
-        with taken.paused():
+        with flax_capture.paused():
             paused = lowered()
     assert lowered() + "\n" == never.stdout
     assert paused == lowered()
@@ -69,10 +69,10 @@ def test_on_after_compilation_and_off_again(tmp_path):
         return model.apply(variables, x)
 
     run(inputs())
-    with capture(model, tmp_path) as taken:
+    with capture(model, tmp_path) as flax_capture:
         for _ in range(3):
             run(inputs())
-        with taken.paused():
+        with flax_capture.paused():
             run(inputs())
     run(inputs())
     assert keys(tmp_path) == [(0, 0, 0), (1, 0, 0), (2, 0, 0)]
@@ -86,9 +86,9 @@ def test_on_after_compilation_and_off_again(tmp_path):
 def test_steps_that_are_not_wanted_run_the_plain_program(tmp_path):
     model = Tiny(depth=1)
     run, variables = jax.jit(model.apply), parameters(model)
-    with capture(model, tmp_path, every=2) as taken:
+    with capture(model, tmp_path, every=2) as flax_capture:
         for step in range(4):
-            with taken.step(step):
+            with flax_capture.step(step):
                 text = run.lower(variables, inputs()).as_text()
                 assert ("callback" in text) == (step % 2 == 0)
                 run(variables, inputs())
@@ -98,11 +98,11 @@ def test_steps_that_are_not_wanted_run_the_plain_program(tmp_path):
 def test_without_steps_said_the_program_asks_which_are_wanted(tmp_path):
     model = Tiny(depth=3)
     run, variables = jax.jit(model.apply), parameters(model)
-    with capture(model, tmp_path, every=2, layers="1:") as taken:
+    with capture(model, tmp_path, every=2, layers="1:") as flax_capture:
         for _ in range(3):
             run(variables, inputs())
     assert keys(tmp_path) == [(0, 1, 0), (0, 2, 0), (2, 1, 0), (2, 2, 0)]
-    assert taken.report().dropped == {}
+    assert flax_capture.report().dropped == {}
 
 
 def test_two_models_with_settings_of_their_own(tmp_path):
@@ -162,8 +162,8 @@ def test_the_class_of_attentions_may_be_told(tmp_path):
     # A Layer holds no Layer, so that it is the innermost of what was asked for.
     assert [record.key.site for record in records(tmp_path)] == ["layers"]
     assert {"q", "k", "v", "out", "x", "mask", "layer_out"} <= set(tensors(tmp_path, "layer=0"))
-    found = tensors(tmp_path, "layer=0")
-    assert (found["x"] == inputs()).all()
+    captured = tensors(tmp_path, "layer=0")
+    assert (captured["x"] == inputs()).all()
 
 
 def test_initialisation_is_no_call(tmp_path):
@@ -178,10 +178,10 @@ def test_initialisation_is_no_call(tmp_path):
 
 def test_the_one_line(tmp_path):
     model = Tiny(depth=1)
-    with assay.capturing(model, tmp_path / "store", scale=1.0, phase="eval") as taken:
+    with assay.capturing(model, tmp_path / "store", scale=1.0, phase="eval") as flax_capture:
         jax.jit(jax.grad(loss(model)))(parameters(model), inputs())
     (record,) = records(tmp_path)
-    assert taken.report().records == 1
+    assert flax_capture.report().records == 1
     assert (record.phase, record.scalars["scale"], record.framework) == ("eval", 1.0, "jax")
     run = Store.open(tmp_path / "store").manifest().runs[0]
     assert run.model == {"framework": "flax", "class": "jax_models.Tiny"}
@@ -194,8 +194,11 @@ def test_nothing_seen_is_told(tmp_path, capsys):
     with capture(Tiny(depth=5), tmp_path):
         jax.jit(Tiny(depth=1).apply)(parameters(Tiny(depth=1)), inputs())
     assert "nothing captured: looked in Tiny" in capsys.readouterr().err
-    with capture(Tiny(depth=5), tmp_path) as taken, pytest.raises(BadInput, match="no attention"):
-        taken.collect(lambda x: x)(inputs())
+    with (
+        capture(Tiny(depth=5), tmp_path) as flax_capture,
+        pytest.raises(BadInput, match="no attention"),
+    ):
+        flax_capture.collect(lambda x: x)(inputs())
 
 
 scan_of_old = jax.lax.scan  # as `from jax.lax import scan` would have it
@@ -210,8 +213,8 @@ def test_a_loop_that_is_not_known_is_counted_as_a_loss(tmp_path):
             return scan_of_old(lambda x, _: (attention(x, mask), None), x, None, length=3)[0]
 
     w = parameters(Tiny(depth=1))["params"]["layers"]["attn"]["w"][0]
-    with capture(None, tmp_path) as taken:
+    with capture(None, tmp_path) as flax_capture:
         jax.jit(Old().apply)({"params": {"attn": {"w": w}}}, inputs())
     assert keys(tmp_path) == [(0, 0, 0)]
-    (reason, count), *_ = taken.report().dropped.items()
+    (reason, count), *_ = flax_capture.report().dropped.items()
     assert "turn of a loop" in reason and count == 2

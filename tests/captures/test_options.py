@@ -1,4 +1,4 @@
-"""Which calls are wanted, in every form that it can be said in, and what is refused."""
+"""Choice of calls in every form that it can be written in, and refusals."""
 
 import pytest
 
@@ -8,8 +8,8 @@ from assay.errors import BadInput
 SITE = "model.layers.3.self_attn"
 
 
-def wanted(**given):
-    options = CaptureOptions(**given)
+def wanted(**choices):
+    options = CaptureOptions(**choices)
     return [(s, n) for s in range(100) for n in range(12) if options.wants(s, n, SITE)]
 
 
@@ -18,25 +18,25 @@ def test_with_nothing_given_every_call_is_wanted():
 
 
 def test_one_layer_in_four_every_twentieth_step():
-    found = wanted(every=20, layers="::4")
-    assert found == [(s, n) for s in (0, 20, 40, 60, 80) for n in (0, 4, 8)]
+    calls = wanted(every=20, layers="::4")
+    assert calls == [(s, n) for s in (0, 20, 40, 60, 80) for n in (0, 4, 8)]
 
 
 def test_all_conditions_must_hold():
-    found = wanted(every=2, first=7, steps="2:50", layers=[1, 3])
-    assert found == [(2, 1), (2, 3), (4, 1), (4, 3), (6, 1), (6, 3)]
+    calls = wanted(every=2, first=7, steps="2:50", layers=[1, 3])
+    assert calls == [(2, 1), (2, 3), (4, 1), (4, 3), (6, 1), (6, 3)]
 
 
 def test_sites_and_predicate():
     assert wanted(sites="*.mlp, *.self_attn", first=1)
     assert not wanted(sites="*.mlp")
     assert not wanted(sites="*.Self_attn")
-    found = wanted(predicate=lambda step, layer, site: step == layer and "3" in site)
-    assert found == [(n, n) for n in range(12)]
+    calls = wanted(predicate=lambda step, layer, site: step == layer and "3" in site)
+    assert calls == [(n, n) for n in range(12)]
 
 
 @pytest.mark.parametrize(
-    ("given", "members", "told"),
+    ("value", "members", "text"),
     [
         ("0:4", [0, 1, 2, 3], "0:4"),
         ("0,3,7", [0, 3, 7], "0,3,7"),
@@ -48,15 +48,15 @@ def test_sites_and_predicate():
         (range(0, 10, 5), [0, 5], "0:10:5"),
     ],
 )
-def test_numbers_in_every_form(given, members, told):
-    found = number_set(given, "layers")
-    assert [n for n in range(100) if n in found] == list(members) == found.below(100)
-    assert str(found) == told
-    assert number_set(str(found), "layers").below(100) == list(members)
+def test_numbers_in_every_form(value, members, text):
+    numbers = number_set(value, "layers")
+    assert [n for n in range(100) if n in numbers] == list(members) == numbers.below(100)
+    assert str(numbers) == text
+    assert number_set(str(numbers), "layers").below(100) == list(members)
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("choices", "message"),
     [
         ({"layers": "a"}, "layers 'a'"),
         ({"layers": "4:2"}, "`to` itself is left out"),
@@ -84,17 +84,21 @@ def test_numbers_in_every_form(given, members, told):
         ({"predicate": "x"}, "function"),
     ],
 )
-def test_what_is_refused(given, message):
+def test_what_is_refused(choices, message):
     with pytest.raises(BadInput, match=message.replace("(", r"\(")):
-        CaptureOptions(**given)
+        CaptureOptions(**choices)
 
 
 def test_options_are_told_in_plain_values():
     options = CaptureOptions(
         every=20, layers="::4", positions="0:8", mode="stats", predicate=lambda *_: True
     )
-    told = options.described()
-    assert told["layers"] == "0::4" and told["positions"] == "0:8" and told["every"] == 20
-    assert "lambda" in told["predicate"]
-    assert all(isinstance(value, str | int | float | bool) for value in told.values())
+    described = options.described()
+    assert (
+        described["layers"] == "0::4"
+        and described["positions"] == "0:8"
+        and described["every"] == 20
+    )
+    assert "lambda" in described["predicate"]
+    assert all(isinstance(value, str | int | float | bool) for value in described.values())
     assert CaptureOptions().described() == {}

@@ -23,44 +23,51 @@ def blocks(request, monkeypatch):
 def test_they_are_those_of_the_whole(blocks):
     values = 1e4 + np.random.default_rng(0).standard_normal((2, 3, 11, 5))
     values[0, 1, 2, 3], values[1, 1, 1, 1], values[0, 0, 0] = np.nan, -np.inf, 0
-    found = statistics(tensor_of(values), heads_axis=1)
+    computed = statistics(tensor_of(values), heads_axis=1)
     finite = values[np.isfinite(values)]
-    assert (found.count, found.nonfinite, found.zeros) == (330, 2, 5)
-    assert found.mean == pytest.approx(finite.mean(), rel=1e-13)
-    assert found.std == pytest.approx(finite.std(), rel=1e-10)
-    assert (found.minimum, found.maximum) == (0, finite.max())
-    assert found.absmax == finite.max()
+    assert (computed.count, computed.nonfinite, computed.zeros) == (330, 2, 5)
+    assert computed.mean == pytest.approx(finite.mean(), rel=1e-13)
+    assert computed.std == pytest.approx(finite.std(), rel=1e-10)
+    assert (computed.minimum, computed.maximum) == (0, finite.max())
+    assert computed.absmax == finite.max()
 
 
 def test_channels_that_stand_out_are_named_by_head_and_place(blocks):
     q = np.random.default_rng(0).standard_normal((2, 3, 11, 5)).astype(np.float16)
     q[1, 2, 4, 3], q[0, 0, 0, 1] = -60, 50
-    found = statistics(tensor_of(q), heads_axis=1)
-    assert found.outliers[:2] == [(2 * 5 + 3, 60.0), (1, 50.0)] and len(found.outliers) == 8
+    computed = statistics(tensor_of(q), heads_axis=1)
+    assert computed.outliers[:2] == [(2 * 5 + 3, 60.0), (1, 50.0)] and len(computed.outliers) == 8
     swapped = statistics(tensor_of(q.swapaxes(1, 2)), heads_axis=2)
-    assert swapped.outliers == found.outliers
+    assert swapped.outliers == computed.outliers
     merged = statistics(tensor_of(q.swapaxes(1, 2).reshape(2, 11, 15)))
-    assert merged.outliers == found.outliers
+    assert merged.outliers == computed.outliers
 
 
 @pytest.mark.parametrize("dtype", ODD_BITS)
 def test_dtypes_that_numpy_lacks(dtype):
     bits = np.array([ODD_BITS[dtype]], "uint16" if dtype == "bfloat16" else "uint8")
-    found = statistics(Tensor(dtype, bits))
-    assert (found.count, found.nonfinite, found.zeros) == (5, 2, 1)
-    assert (found.minimum, found.maximum, found.mean) == (-2.0, 1.0, pytest.approx(-1 / 3))
-    assert found.outliers[:2] == [(1, 2.0), (0, 1.0)]
+    computed = statistics(Tensor(dtype, bits))
+    assert (computed.count, computed.nonfinite, computed.zeros) == (5, 2, 1)
+    assert (computed.minimum, computed.maximum, computed.mean) == (-2.0, 1.0, pytest.approx(-1 / 3))
+    assert computed.outliers[:2] == [(1, 2.0), (0, 1.0)]
 
 
 @pytest.mark.parametrize("values", [np.zeros((2, 0, 3)), np.full((2, 3), np.nan)])
 def test_where_nothing_is_finite_nothing_is_made_up(values):
-    found = statistics(tensor_of(values))
-    assert found.nonfinite == values.size and found.count == values.size
-    assert found.mean is found.std is found.minimum is found.maximum is found.absmax is None
-    assert found.outliers == []
+    computed = statistics(tensor_of(values))
+    assert computed.nonfinite == values.size and computed.count == values.size
+    assert (
+        computed.mean
+        is computed.std
+        is computed.minimum
+        is computed.maximum
+        is computed.absmax
+        is None
+    )
+    assert computed.outliers == []
 
 
 def test_whole_numbers_and_truths_have_no_channels():
-    found = statistics(tensor_of(np.tri(4, dtype=bool)))
-    assert (found.zeros, found.mean, found.outliers) == (6, 0.625, [])
+    computed = statistics(tensor_of(np.tri(4, dtype=bool)))
+    assert (computed.zeros, computed.mean, computed.outliers) == (6, 0.625, [])
     assert statistics(tensor_of(np.arange(5))).maximum == 4.0

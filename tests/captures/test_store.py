@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from numpy_calls import call, equal, taken
+from numpy_calls import call, captured_call, equal
 
 from assay.captures import manifest
 from assay.captures.manifest import Key
@@ -25,7 +25,7 @@ def store(tmp_path):
         for step in range(3):
             for layer in range(2):
                 recording.put(
-                    taken(
+                    captured_call(
                         recording,
                         call(seed=10 * step + layer) | mask,
                         step=step,
@@ -74,16 +74,16 @@ def test_many_make_one_store_at_once(tmp_path):
 
 
 def test_records_are_found_by_name_pattern_and_condition(store):
-    def found(text):
+    def selected(text):
         return [(r.key.step, r.key.layer) for r in store.find(text)]
 
     first = store.manifest().records[0]
-    assert found(first.name) == [(0, 0)]
-    assert found("*layers.1*") == [(0, 1), (1, 1), (2, 1)]
-    assert found("step=1:,layer=0") == [(1, 0), (2, 0)]
-    assert found("step=0:2,phase=decode") == [(1, 0), (1, 1)]
-    assert found("site=*.1.self_attn,step=2") == [(2, 1)]
-    assert len(found("run=run,rank=0,call=0")) == 6
+    assert selected(first.name) == [(0, 0)]
+    assert selected("*layers.1*") == [(0, 1), (1, 1), (2, 1)]
+    assert selected("step=1:,layer=0") == [(1, 0), (2, 0)]
+    assert selected("step=0:2,phase=decode") == [(1, 0), (1, 1)]
+    assert selected("site=*.1.self_attn,step=2") == [(2, 1)]
+    assert len(selected("run=run,rank=0,call=0")) == 6
     for text, message in (
         ("step=9", "no record"),
         ("step=a", "whole number"),
@@ -178,12 +178,12 @@ def test_a_torn_line_is_passed_over_and_ended(store):
     lines = whole.splitlines(keepends=True)
     for keep in (1, len(lines[-1]) // 2, len(lines[-1]) - 1):
         path.write_bytes(b"".join(lines[:-1]) + lines[-1][:keep])
-        found = store.manifest()
-        assert len(found.records) == 6
+        listed = store.manifest()
+        assert len(listed.records) == 6
         # Without its newline alone a line is complete; with less it is not.
-        assert found.torn_bytes == (0 if keep == len(lines[-1]) - 1 else keep)
+        assert listed.torn_bytes == (0 if keep == len(lines[-1]) - 1 else keep)
         with Recording(store) as recording:
-            recording.put(taken(recording, call()))
+            recording.put(captured_call(recording, call()))
         assert len(store.manifest().records) == 7
     path.write_bytes(whole)
 
@@ -210,8 +210,8 @@ def test_lines_of_two_processes_never_mix(tmp_path):
     threads = [threading.Thread(target=work) for _ in range(4)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    found = manifest.read(path)
-    assert len(found.runs) == 160 and not found.torn_bytes
+    listed = manifest.read(path)
+    assert len(listed.runs) == 160 and not listed.torn_bytes
 
 
 def test_keys_give_names_that_differ_and_fit_a_file(tmp_path):
@@ -243,7 +243,7 @@ def test_reading_writes_nothing(store):
     opened = Store.open(store.path)
     for record in opened.manifest().records:
         seed = 10 * record.key.step + record.key.layer
-        found = opened.read(record)
-        assert found.pop("mask").shape == (16, 16)
-        assert equal(found, call(seed=seed))
+        tensors = opened.read(record)
+        assert tensors.pop("mask").shape == (16, 16)
+        assert equal(tensors, call(seed=seed))
     assert {file: os.stat(file).st_mtime_ns for file in store.path.rglob("*")} == before

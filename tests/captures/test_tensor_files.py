@@ -20,13 +20,13 @@ from assay.errors import BadInput
 def every_dtype() -> dict[str, Tensor]:
     """All bits that come up, among them NaN of several kinds, and awkward shapes."""
     draw = np.random.default_rng(0)
-    found = {}
+    tensors = {}
     for number, (dtype, holder) in enumerate(STORED_AS.items()):
         shape = [(3, 5), (1,), (), (2, 0, 3), (1, 2, 3, 4)][number % 5]
         size = int(np.prod(shape)) * np.dtype(holder).itemsize
         raw = draw.integers(0, 2 if holder == "bool" else 256, size, np.uint8)
-        found[dtype] = Tensor(dtype, raw.view(holder).reshape(shape))
-    return found | {"strided": tensor_of(np.arange(24.0).reshape(2, 3, 4).swapaxes(0, 2))}
+        tensors[dtype] = Tensor(dtype, raw.view(holder).reshape(shape))
+    return tensors | {"strided": tensor_of(np.arange(24.0).reshape(2, 3, 4).swapaxes(0, 2))}
 
 
 @pytest.fixture(params=formats.FORMATS)
@@ -38,9 +38,9 @@ def test_every_dtype_survives_bit_for_bit(path):
     tensors = every_dtype()
     checksum, size = tensor_files.write(path, tensors, note="a note")
     assert size == path.stat().st_size
-    found, note = tensor_files.read_with_note(path, checksum=checksum, size=size)
-    assert equal(found, tensors) and note == "a note"
-    assert all(tensor.bits.flags.aligned for tensor in found.values())
+    read, note = tensor_files.read_with_note(path, checksum=checksum, size=size)
+    assert equal(read, tensors) and note == "a note"
+    assert all(tensor.bits.flags.aligned for tensor in read.values())
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -57,18 +57,18 @@ def test_the_safetensors_library_reads_what_is_written(tmp_path):
     library = pytest.importorskip("safetensors.numpy")
     tensors = {n: t for n, t in every_dtype().items() if "float8" not in n and n != "bfloat16"}
     tensor_files.write(tmp_path / "f.safetensors", tensors, note="x")
-    found = library.load_file(tmp_path / "f.safetensors")
-    assert found.keys() == tensors.keys()
+    read = library.load_file(tmp_path / "f.safetensors")
+    assert read.keys() == tensors.keys()
     for name, tensor in tensors.items():
-        np.testing.assert_array_equal(found[name], tensor.bits)
+        np.testing.assert_array_equal(read[name], tensor.bits)
 
 
 def test_what_the_safetensors_library_writes_is_read(tmp_path):
     library = pytest.importorskip("safetensors.numpy")
     array = np.arange(6.0).reshape(2, 3)
     library.save_file({"one": array, "flag": np.array([True])}, tmp_path / "f.safetensors")
-    found = tensor_files.read(tmp_path / "f.safetensors")
-    np.testing.assert_array_equal(found["one"].bits, array)
+    read = tensor_files.read(tmp_path / "f.safetensors")
+    np.testing.assert_array_equal(read["one"].bits, array)
 
 
 def test_numpy_reads_the_npz_form(tmp_path):
@@ -105,7 +105,7 @@ def header(entries, data=b"") -> bytes:
     return struct.pack("<Q", len(text)) + text + data
 
 
-def one(shape, offsets, dtype="F32") -> dict:
+def entry(shape, offsets, dtype="F32") -> dict:
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
@@ -116,10 +116,10 @@ def one(shape, offsets, dtype="F32") -> dict:
         b"\xff" * 8,
         header(b"not json"),
         header({"a": 1}),
-        header(one([2], [0, 4]), b"1234"),
-        header(one([1 << 60, 1 << 60], [0, 4]), b"1234"),
-        header(one([1], [0, 400]), b"1234"),
-        header(one([1], [0, 4]), b"12345678"),
+        header(entry([2], [0, 4]), b"1234"),
+        header(entry([1 << 60, 1 << 60], [0, 4]), b"1234"),
+        header(entry([1], [0, 400]), b"1234"),
+        header(entry([1], [0, 4]), b"12345678"),
     ],
 )
 def test_safetensors_that_are_none(tmp_path, content):
@@ -131,7 +131,7 @@ def test_safetensors_that_are_none(tmp_path, content):
 
 def test_a_dtype_that_captures_do_not_have(tmp_path):
     path = tmp_path / "f.safetensors"
-    path.write_bytes(header(one([1], [0, 8], "C64"), b"12345678"))
+    path.write_bytes(header(entry([1], [0, 8], "C64"), b"12345678"))
     with pytest.raises(BadInput, match="a is C64, a dtype that captures do not have"):
         tensor_files.read(path)
 

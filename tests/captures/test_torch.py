@@ -23,7 +23,9 @@ def traces_of(model):
     left += torch._dynamo.callback.callback_handler.start_callbacks
     left += [device for device in ("ipu", "maia") if torch.is_autocast_enabled(device)]
     functions = (functional.scaled_dot_product_attention, AttentionInterface.get_interface)
-    left += [one for one in functions if "assay" in str(getattr(one, "__module__", ""))]
+    left += [
+        function for function in functions if "assay" in str(getattr(function, "__module__", ""))
+    ]
     return left
 
 
@@ -32,13 +34,13 @@ def test_one_record_for_each_call_with_all_that_belongs_to_it(tmp_path):
     with assay.capturing(model, tmp_path) as capture:
         for _ in range(2):
             model(made.inputs())
-    found = made.records(tmp_path)
-    assert capture.report().records == len(found) == 6
-    assert [(r.key.step, r.key.layer, r.key.call) for r in found] == [
+    records = made.records(tmp_path)
+    assert capture.report().records == len(records) == 6
+    assert [(r.key.step, r.key.layer, r.key.call) for r in records] == [
         (step, layer, 0) for step in range(2) for layer in range(3)
     ]
-    assert [r.key.site for r in found[:3]] == [f"blocks.{n}.attn" for n in range(3)]
-    first = found[0]
+    assert [r.key.site for r in records[:3]] == [f"blocks.{n}.attn" for n in range(3)]
+    first = records[0]
     assert set(first.tensors) == {"x", "q", "k", "v", "out", "layer_out"}
     assert first.tensors["q"].shape == (2, 2, 5, 8)
     assert (first.phase, first.implementation, first.device) == ("eval", "sdpa", "cpu")
@@ -102,9 +104,9 @@ def test_a_call_that_fails_is_forgotten_and_the_next_is_whole(tmp_path):
         with pytest.raises(RuntimeError, match="too short"):
             model(made.inputs(length=3))
         model(made.inputs(length=4))
-    found = made.records(tmp_path)
-    assert [(r.key.step, r.key.layer) for r in found] == [(0, 0), (1, 0), (1, 1), (1, 2)]
-    assert all("layer_out" in r.tensors for r in found)
+    records = made.records(tmp_path)
+    assert [(r.key.step, r.key.layer) for r in records] == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert all("layer_out" in r.tensors for r in records)
     assert not capture.report().dropped
 
 
@@ -133,9 +135,9 @@ def test_an_attention_of_another_name_is_found_when_it_is_called(tmp_path):
     model = nn.Sequential(made.Mixer(), nn.Identity(), made.Mixer())
     with assay.capturing(model, tmp_path):
         model(torch.randn(1, 2, 4, 8))
-    found = made.records(tmp_path)
-    assert [(r.key.layer, r.key.site) for r in found] == [(0, "0"), (1, "2")]
-    assert set(found[0].tensors) == {"q", "k", "v", "out"}
+    records = made.records(tmp_path)
+    assert [(r.key.layer, r.key.site) for r in records] == [(0, "0"), (1, "2")]
+    assert set(records[0].tensors) == {"q", "k", "v", "out"}
 
 
 @pytest.mark.parametrize("kind", [made.HoldsFunction, made.KnowsFunction])
@@ -217,10 +219,10 @@ def test_only_what_is_wanted_is_taken(tmp_path):
     with assay.capturing(model, tmp_path, options, layers="1::2", outputs=False):
         for _ in range(3):
             model(made.inputs())
-    found = made.records(tmp_path)
-    assert [(r.key.step, r.key.layer) for r in found] == [(0, 1), (0, 3), (2, 1), (2, 3)]
-    assert set(found[0].tensors) == {"x", "q", "k", "v"}
-    assert found[0].file is None
+    records = made.records(tmp_path)
+    assert [(r.key.step, r.key.layer) for r in records] == [(0, 1), (0, 3), (2, 1), (2, 3)]
+    assert set(records[0].tensors) == {"x", "q", "k", "v"}
+    assert records[0].file is None
 
 
 def test_cuts_fit_each_other(tmp_path):

@@ -12,8 +12,8 @@ def trained(model, path, *inputs, steps=2, **choices):
     model.train()
     with assay.capturing(model, path, **choices) as capture:
         for _ in range(steps):
-            found = model(*inputs)
-            loss = found if isinstance(found, torch.Tensor) else found.logits
+            output = model(*inputs)
+            loss = output if isinstance(output, torch.Tensor) else output.logits
             loss.sum().backward()
     report = capture.report()
     assert not report.dropped and not report.duplicates
@@ -22,21 +22,21 @@ def trained(model, path, *inputs, steps=2, **choices):
 
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_no_doubles(tmp_path, reentrant):
-    found = {}
+    tensors = {}
     for how in (None, reentrant):
         torch.manual_seed(0)
         model = made.Plain(reentrant=how)
         path = tmp_path / str(how)
         records = trained(model, path, made.inputs())
-        found[how] = [Store.open(path).read(record) for record in records]
+        tensors[how] = [Store.open(path).read(record) for record in records]
         assert [(r.key.step, r.key.layer, r.key.call) for r in records] == [
             (step, layer, 0) for step in range(2) for layer in range(3)
         ]
         # The reentrant form runs the first time without gradients, and is training all the same.
         assert {r.phase for r in records} == {"train"}
-    for plain, checkpointed in zip(found[None], found[reentrant], strict=True):
-        assert {name: one.digest() for name, one in plain.items()} == {
-            name: one.digest() for name, one in checkpointed.items()
+    for plain, checkpointed in zip(tensors[None], tensors[reentrant], strict=True):
+        assert {name: tensor.digest() for name, tensor in plain.items()} == {
+            name: tensor.digest() for name, tensor in checkpointed.items()
         }
 
 

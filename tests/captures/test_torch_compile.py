@@ -39,8 +39,8 @@ def instrumented(module):
 
 def eager_records(model, path, *inputs):
     with assay.capturing(model, path):
-        for given in inputs:
-            model(given)
+        for x in inputs:
+            model(x)
     return read(path)
 
 
@@ -55,22 +55,22 @@ def read(path):
     }
 
 
-def same(found, expected):
+def same(records, expected):
     """To the last bit."""
-    assert list(found) == list(expected)
+    assert list(records) == list(expected)
     for key, (tensors, scalars) in expected.items():
-        assert found[key][1] == scalars
-        assert {name: one.digest() for name, one in found[key][0].items()} == {
-            name: one.digest() for name, one in tensors.items()
+        assert records[key][1] == scalars
+        assert {name: tensor.digest() for name, tensor in records[key][0].items()} == {
+            name: tensor.digest() for name, tensor in tensors.items()
         }
 
 
-def close(found, expected, names=("x", "q", "k", "v", "out", "layer_out"), **how):
-    """Where it is traced, transformers may make a mask of what is a flag otherwise."""
-    assert list(found) == list(expected)
+def close(records, expected, names=("x", "q", "k", "v", "out", "layer_out"), **how):
+    """Compare `names` alone: traced, transformers may make a mask of what is a flag otherwise."""
+    assert list(records) == list(expected)
     for key, (tensors, _) in expected.items():
         for name in names:
-            pair = made.as_torch(found[key][0][name]), made.as_torch(tensors[name])
+            pair = made.as_torch(records[key][0][name]), made.as_torch(tensors[name])
             torch.testing.assert_close(*pair, **how)
 
 
@@ -123,11 +123,11 @@ def test_a_second_context_uses_the_programs_of_the_first(tmp_path, graphs):
 
 def test_a_program_made_while_another_model_is_captured(tmp_path):
     """It was made inside a capture and has no trace of one: in its own it must not be used."""
-    one, two = made.Plain(layers=1), made.Plain(layers=1)
-    compiled = torch.compile(two, backend="aot_eager")
-    with assay.capturing(one, tmp_path / "one", mode="shapes"):
+    first, second = made.Plain(layers=1), made.Plain(layers=1)
+    compiled = torch.compile(second, backend="aot_eager")
+    with assay.capturing(first, tmp_path / "one", mode="shapes"):
         compiled(made.inputs())
-    with assay.capturing(two, tmp_path / "two", mode="shapes"):
+    with assay.capturing(second, tmp_path / "two", mode="shapes"):
         compiled(made.inputs())
     assert not made.records(tmp_path / "one") and len(made.records(tmp_path / "two")) == 1
 
@@ -264,8 +264,8 @@ def test_inductor(tmp_path, kind, order):
         compiled(x)
     with assay.capturing(model, tmp_path / "compiled"):
         for _ in range(2):
-            found = compiled(x)
-            (found if kind == "plain" else found.logits).sum().backward()
+            output = compiled(x)
+            (output if kind == "plain" else output.logits).sum().backward()
     close(read(tmp_path / "compiled"), expected)
     store = Store.open(tmp_path / "compiled")
     for record in store.manifest().records:

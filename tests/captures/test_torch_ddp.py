@@ -28,12 +28,12 @@ def test_two_ranks_share_a_store(tmp_path):
         for rank in range(2)
     ]
     for process in processes:
-        _, said = process.communicate(timeout=600)
-        assert process.returncode == 0, said
+        _, errors = process.communicate(timeout=600)
+        assert process.returncode == 0, errors
     store = Store.open(tmp_path / "store")
-    found = store.manifest()
-    assert sorted(run.rank for run in found.runs) == [0, 1]
-    keys = [(r.key.rank, r.key.step, r.key.layer, r.key.site) for r in found.records]
+    manifest = store.manifest()
+    assert sorted(run.rank for run in manifest.runs) == [0, 1]
+    keys = [(r.key.rank, r.key.step, r.key.layer, r.key.site) for r in manifest.records]
     assert sorted(keys) == [
         (rank, step, layer, f"blocks.{layer}.attn")
         for rank in range(2)
@@ -41,9 +41,9 @@ def test_two_ranks_share_a_store(tmp_path):
         for layer in range(3)
     ]
     # Each has its own part of the batch.
-    first = {r.key.rank: store.read(r)["x"].digest() for r in found.records[:: 3 * STEPS]}
+    first = {r.key.rank: store.read(r)["x"].digest() for r in manifest.records[:: 3 * STEPS]}
     assert len(set(first.values())) == 2
-    assert len({r.name for r in found.records}) == len(found.records)
+    assert len({r.name for r in manifest.records}) == len(manifest.records)
 
 
 def train(rank, meeting, store):

@@ -82,8 +82,8 @@ def test_statistics(dtype):
     waiting = [batch.add(tensor) for tensor in tensors]
     batch.send()
     statistics = [wait() for wait in waiting]
-    for found, tensor in zip(statistics, tensors, strict=True):
-        agree(found, tensor.cpu())
+    for computed, tensor in zip(statistics, tensors, strict=True):
+        agree(computed, tensor.cpu())
     assert statistics[: len(cases())] == statistics[len(cases()) :]
 
 

@@ -1,4 +1,4 @@
-"""What was captured, given to the same function again, gives what was captured, bit for bit."""
+"""Replay: captured inputs give the captured output again, bit for bit."""
 
 from contextlib import nullcontext
 
@@ -15,11 +15,11 @@ DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 def replays(path):
     """All records of a store, each replayed and equal."""
     store = Store.open(path)
-    found = store.manifest().records
-    for record in found:
+    records = store.manifest().records
+    for record in records:
         out, captured = made.replayed(store, record)
         assert torch.equal(out, captured), record.name
-    return found
+    return records
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -28,9 +28,9 @@ def test_torch_function(tmp_path, dtype, length):
     model = made.Plain().to(dtype)
     with assay.capturing(model, tmp_path):
         model(made.inputs(length=length).detach().to(dtype))
-    found = replays(tmp_path)
-    assert len(found) == 3
-    assert found[0].tensors["q"].dtype == str(dtype).removeprefix("torch.")
+    records = replays(tmp_path)
+    assert len(records) == 3
+    assert records[0].tensors["q"].dtype == str(dtype).removeprefix("torch.")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -55,9 +55,9 @@ def test_under_autocast_what_the_kernel_is_given_is_kept(tmp_path, dtype):
         block.attn = Float32Attention()
     with assay.capturing(model, tmp_path), torch.autocast("cpu", dtype):
         model(made.inputs())
-    found = replays(tmp_path)
+    records = replays(tmp_path)
     name = str(dtype).removeprefix("torch.")
-    assert {found[0].tensors[one].dtype for one in ("q", "k", "v", "mask", "out")} == {name}
+    assert {records[0].tensors[tensor].dtype for tensor in ("q", "k", "v", "mask", "out")} == {name}
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen3", "gpt2"])
@@ -67,10 +67,10 @@ def test_transformers_in_training_and_decoding(tmp_path, kind, dtype):
     with assay.capturing(model, tmp_path):
         model(made.tokens())
         model.eval().generate(made.tokens(), max_new_tokens=3, do_sample=False)
-    found = replays(tmp_path)
-    assert [r.phase for r in found[::3]] == ["train", "prefill", "decode", "decode"]
+    records = replays(tmp_path)
+    assert [r.phase for r in records[::3]] == ["train", "prefill", "decode", "decode"]
     if kind != "gpt2":
-        assert found[0].tensors["k"].shape[1] == 2  # heads of k and v are not repeated
+        assert records[0].tensors["k"].shape[1] == 2  # heads of k and v are not repeated
 
 
 NO_DROPOUT = {"attn_pdrop": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}
@@ -84,11 +84,11 @@ def test_left_padding(tmp_path, autocast):
     context = torch.autocast("cpu", torch.bfloat16) if autocast else nullcontext()
     with assay.capturing(model, tmp_path), context:
         model.generate(made.tokens(), attention_mask=mask, max_new_tokens=3, do_sample=False)
-    found = replays(tmp_path)
-    assert [r.tensors["mask"].shape for r in found[::3]] == [
+    records = replays(tmp_path)
+    assert [r.tensors["mask"].shape for r in records[::3]] == [
         (2, 1, 7, 7),
         (2, 1, 1, 8),
         (2, 1, 1, 9),
     ]
-    seen = Store.open(tmp_path).read(found[0])["mask"].numbers()
+    seen = Store.open(tmp_path).read(records[0])["mask"].numbers()
     assert not seen[1, 0, :, :3].any() and seen[0, 0, -1].all()

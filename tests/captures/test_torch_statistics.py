@@ -36,15 +36,15 @@ def cases():
     }
 
 
-def agree(found, tensor):
+def agree(computed, tensor):
     expected = statistics(as_stored(tensor.contiguous()), heads_axis=1)
     for name in ("count", "nonfinite", "zeros", "minimum", "maximum", "absmax", "outliers"):
-        assert getattr(found, name) == getattr(expected, name), name
+        assert getattr(computed, name) == getattr(expected, name), name
     if expected.mean is None:
-        assert found.mean is None and found.std is None
+        assert computed.mean is None and computed.std is None
         return
-    assert found.mean == pytest.approx(expected.mean, rel=1e-6, abs=1e-6)
-    assert found.std == pytest.approx(expected.std, rel=1e-4, abs=1e-6)
+    assert computed.mean == pytest.approx(expected.mean, rel=1e-6, abs=1e-6)
+    assert computed.std == pytest.approx(expected.std, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", cases())
@@ -95,7 +95,7 @@ if __name__ == "__main__":
         buffer._memory.fill_(float("nan"))
         buffer.add(tensor), buffer.add(tensor)
         buffer.send()
-        found, again = buffer.statistics()
-        assert found == again
-        agree(found, tensor)
+        computed, again = buffer.statistics()
+        assert computed == again
+        agree(computed, tensor)
         print(name)

@@ -17,39 +17,39 @@ def test_generate_gives_one_record_for_each_layer_and_call(tmp_path, kind, atten
     model = made.transformer(kind, attention).eval()
     with assay.capturing(model, tmp_path):
         model.generate(made.tokens(), max_new_tokens=3, do_sample=False)
-    found = made.records(tmp_path)
-    assert [(r.key.step, r.key.layer, r.key.call) for r in found] == [
+    records = made.records(tmp_path)
+    assert [(r.key.step, r.key.layer, r.key.call) for r in records] == [
         (step, layer, 0) for step in range(3) for layer in range(3)
     ]
     site = SITES.get(kind, "model.layers.{}.self_attn")
-    assert [r.key.site for r in found[:3]] == [site.format(n) for n in range(3)]
-    assert [r.phase for r in found[::3]] == ["prefill", "decode", "decode"]
-    lengths = [(r.tensors["q"].shape[2], r.tensors["k"].shape[2]) for r in found[::3]]
+    assert [r.key.site for r in records[:3]] == [site.format(n) for n in range(3)]
+    assert [r.phase for r in records[::3]] == ["prefill", "decode", "decode"]
+    lengths = [(r.tensors["q"].shape[2], r.tensors["k"].shape[2]) for r in records[::3]]
     assert lengths == [(7, 7), (1, 8), (1, 9)]
     name = "sdpa" if attention == "sdpa" else "transformers:eager"
-    assert {r.implementation for r in found} == {name}
-    assert all({"x", "q", "k", "v", "out", "layer_out"} <= set(r.tensors) for r in found)
-    assert [Store.open(tmp_path).read(r)["cache.idx"].bits.tolist() for r in found[::3]] == [
+    assert {r.implementation for r in records} == {name}
+    assert all({"x", "q", "k", "v", "out", "layer_out"} <= set(r.tensors) for r in records)
+    assert [Store.open(tmp_path).read(r)["cache.idx"].bits.tolist() for r in records[::3]] == [
         [0, 0],
         [7, 7],
         [8, 8],
     ]
-    assert "first 7 positions of k" in found[3].tensors["cache.k"].why
+    assert "first 7 positions of k" in records[3].tensors["cache.k"].why
 
 
 def test_eager_and_sdpa_capture_the_same_call(tmp_path):
-    found = {}
+    tensors = {}
     for attention in ("eager", "sdpa"):
         model = made.transformer("llama", attention).eval()
         with assay.capturing(model, tmp_path / attention):
             model(made.tokens())
         store = Store.open(tmp_path / attention)
-        found[attention] = store.read(store.manifest().records[0])
+        tensors[attention] = store.read(store.manifest().records[0])
     for name in ("q", "k", "v"):
-        assert found["eager"][name].digest() == found["sdpa"][name].digest()
-    out = [made.as_torch(read["out"]) for read in found.values()]
+        assert tensors["eager"][name].digest() == tensors["sdpa"][name].digest()
+    out = [made.as_torch(read["out"]) for read in tensors.values()]
     torch.testing.assert_close(*out)
-    mask = found["eager"]["mask"].numbers()
+    mask = tensors["eager"]["mask"].numbers()
     assert ((mask == 0) == torch.ones(7, 7).tril().bool().numpy()).all()
 
 
@@ -118,6 +118,6 @@ def test_a_static_cache_is_told_by_what_it_holds(tmp_path):
             cache_implementation="static",
             disable_compile=True,
         )
-    found = made.records(tmp_path)
-    assert [r.phase for r in found[::3]] == ["prefill", "decode", "decode"]
-    assert len({r.tensors["k"].shape for r in found[3:]}) == 1  # its whole capacity
+    records = made.records(tmp_path)
+    assert [r.phase for r in records[::3]] == ["prefill", "decode", "decode"]
+    assert len({r.tensors["k"].shape for r in records[3:]}) == 1  # its whole capacity

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 import pytest
-from numpy_calls import call, check_books, put_all, taken
+from numpy_calls import call, captured_call, check_counts, put_all
 
 from assay.captures.recording import Recording
 from assay.captures.recording.captured_call import LoadedTensors
@@ -38,10 +38,10 @@ def test_a_stuck_disk_does_not_hold_the_model_up(store, bound, capsys):
     load, event = stuck_load(tensors)
     with Recording(store, options=CaptureOptions(**room)) as recording:
         for step in range(40):
-            recording.put(taken(recording, tensors, step=step, load=load))
+            recording.put(captured_call(recording, tensors, step=step, load=load))
         assert recording.report().dropped == {"queue full": 37}
         event.set()
-    report = check_books(recording, store, 40)
+    report = check_counts(recording, store, 40)
     assert report.records == 3 and report.dropped == {"queue full": 37}
     assert "dropped 37 (queue full)" in capsys.readouterr().err
 
@@ -50,36 +50,36 @@ def test_a_put_waits_as_long_as_it_may_and_no_longer(store):
     tensors = call()
     load, event = stuck_load(tensors)
     with Recording(store, options=CaptureOptions(queue_records=1, wait_s=0.3)) as recording:
-        recording.put(taken(recording, tensors, step=0, load=load))
+        recording.put(captured_call(recording, tensors, step=0, load=load))
         start = time.perf_counter()
-        assert not recording.put(taken(recording, tensors, step=1))
+        assert not recording.put(captured_call(recording, tensors, step=1))
         assert time.perf_counter() - start >= 0.3
         event.set()
-    assert check_books(recording, store, 2).dropped == {"queue full": 1}
+    assert check_counts(recording, store, 2).dropped == {"queue full": 1}
 
 
 def test_a_put_that_waits_goes_in_when_there_is_room(store):
     tensors = call()
     load, event = stuck_load(tensors)
     with Recording(store, options=CaptureOptions(queue_records=1, wait_s=600)) as recording:
-        recording.put(taken(recording, tensors, step=0, load=load))
+        recording.put(captured_call(recording, tensors, step=0, load=load))
         threading.Timer(0.2, event.set).start()
-        assert recording.put(taken(recording, tensors, step=1))
-    assert not check_books(recording, store, 2).dropped
+        assert recording.put(captured_call(recording, tensors, step=1))
+    assert not check_counts(recording, store, 2).dropped
 
 
 def test_a_record_larger_than_the_queue_is_dropped_and_others_are_not(store):
     with Recording(store, options=CaptureOptions(queue_bytes=10_000)) as recording:
         assert put_all(recording, 2, nbytes=10_001) == [False, False]
-        assert recording.put(taken(recording, call(), step=9))
-    assert check_books(recording, store, 3).dropped == {"queue full": 2}
+        assert recording.put(captured_call(recording, call(), step=9))
+    assert check_counts(recording, store, 3).dropped == {"queue full": 2}
 
 
 @pytest.mark.parametrize("wanted", [1, 7])
 def test_the_budget_of_records_is_exact(store, wanted):
     with Recording(store, options=CaptureOptions(max_records=wanted)) as recording:
         assert sum(put_all(recording, 12)) == wanted
-    report = check_books(recording, store, 12)
+    report = check_counts(recording, store, 12)
     assert report.records == wanted and report.dropped == {"record budget": 12 - wanted}
 
 
@@ -93,7 +93,7 @@ def test_the_budget_of_bytes_is_exact(tmp_path):
         budget = sum(sizes[:kept]) + spare if kept else sizes[0] - 1
         with Recording(store, run="run", options=CaptureOptions(max_bytes=budget)) as recording:
             put_all(recording, 12)
-        report = check_books(recording, store, 12)
+        report = check_counts(recording, store, 12)
         on_disk = sum(file.stat().st_size for file in store.path.glob("[rs]*/**/*.safetensors"))
         assert report.records == kept and report.bytes == on_disk <= budget
         assert report.dropped == ({"byte budget": 12 - kept} if kept < 12 else {})
@@ -104,8 +104,8 @@ def test_masks_count_once_against_the_budget(tmp_path):
     store = Store.create(tmp_path / "s")
     with Recording(store, options=CaptureOptions(max_bytes=64 * 64 + 100)) as recording:
         for step in range(50):
-            recording.put(taken(recording, mask, step=step))
-    report = check_books(recording, store, 50)
+            recording.put(captured_call(recording, mask, step=step))
+    report = check_counts(recording, store, 50)
     assert report.records == 50
     assert report.bytes == sum(f.stat().st_size for f in store.path.glob("shared/*"))
 
@@ -118,24 +118,24 @@ def test_turned_away_counts_like_put(store):
             recording.key(step=n, layer=0, site="model.layers.0.self_attn") for n in (1, 2)
         )
         assert recording.turned_away(again, 10) and recording.turned_away(new, 10)
-        assert not recording.put(taken(recording, tensors, step=2)), "it was counted before"
-    report = check_books(recording, store, 5)
+        assert not recording.put(captured_call(recording, tensors, step=2)), "it was counted before"
+    report = check_counts(recording, store, 5)
     assert report.duplicates == 2 and report.dropped == {"record budget": 1}
 
 
 def test_turned_away_leaves_what_it_lets_pass_uncounted(store):
     with Recording(store) as recording:
-        one = taken(recording, call())
-        assert not recording.turned_away(one.key, one.nbytes)
-        assert recording.put(one)
-    assert check_books(recording, store, 1).records == 1
+        captured = captured_call(recording, call())
+        assert not recording.turned_away(captured.key, captured.nbytes)
+        assert recording.put(captured)
+    assert check_counts(recording, store, 1).records == 1
 
 
 def test_turned_away_where_the_queue_is_full(store):
     tensors = call()
     with Recording(store, options=CaptureOptions(queue_records=1)) as recording:
         load, event = stuck_load(tensors)
-        recording.put(taken(recording, tensors, load=load))
+        recording.put(captured_call(recording, tensors, load=load))
         assert recording.turned_away(recording.key(step=1, layer=0, site="x"), 10)
         event.set()
-    assert check_books(recording, store, 2).dropped == {"queue full": 1}
+    assert check_counts(recording, store, 2).dropped == {"queue full": 1}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from new_process import environment
-from numpy_calls import call, equal, taken
+from numpy_calls import call, captured_call, equal
 
 from assay.captures.recording import Recording
 from assay.captures.recording.captured_call import LoadedTensors
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 
 def run(folder: Path, means: str, *, mounting: str) -> subprocess.CompletedProcess:
-    """What `capture_full_disk.py` does on a file system of its own."""
+    """Run `capture_full_disk.py` on a file system of its own."""
     probe = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0"', "/mnt"]
     done = subprocess.run(probe, capture_output=True)
     if done.returncode:
@@ -37,24 +37,24 @@ def run(folder: Path, means: str, *, mounting: str) -> subprocess.CompletedProce
 
 def test_a_full_disk_costs_records_and_nothing_else(tmp_path):
     done = run(tmp_path, "ballast", mounting='mount -t tmpfs -o size=1600k tmpfs "$folder"')
-    found = json.loads(done.stdout)
-    full = found["full"]
+    report = json.loads(done.stdout)
+    full = report["full"]
     assert 1 <= full["records"] < 40
     (reason,) = full["dropped"]
     assert reason == "could not be written: No space left on device"
     assert full["records"] + full["dropped"][reason] == 40
-    assert found["later"] == {"records": 3, "dropped": {}, "unlisted": None}
-    assert found["whole"] and found["listed"] == full["records"] + 3
-    assert not found["left"] and not found["unlisted_files"]
-    assert done.stderr.count("No space left on device") == 1, "it is said once"
+    assert report["later"] == {"records": 3, "dropped": {}, "unlisted": None}
+    assert report["whole"] and report["listed"] == full["records"] + 3
+    assert not report["left"] and not report["unlisted_files"]
+    assert done.stderr.count("No space left on device") == 1, "reported once"
 
 
 def test_a_read_only_store_is_read_and_not_written(tmp_path):
     program = f'"{sys.executable}" "{HERE}/capture_full_disk.py" "$folder" make'
     mounting = f'mount -t tmpfs tmpfs "$folder"; {program}; mount -o remount,ro "$folder"'
-    found = json.loads(run(tmp_path, "nothing", mounting=mounting).stdout)
-    assert found["readable"] == [True, True]
-    assert "the disk is read-only" in found["message"]
+    report = json.loads(run(tmp_path, "nothing", mounting=mounting).stdout)
+    assert report["readable"] == [True, True]
+    assert "the disk is read-only" in report["message"]
 
 
 def test_a_limit_on_files_is_told_and_does_not_reach_the_model(tmp_path, capsys):
@@ -64,7 +64,7 @@ def test_a_limit_on_files_is_told_and_does_not_reach_the_model(tmp_path, capsys)
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
         try:
             for step, values in enumerate((64, 80_000, 64)):
-                recording.put(taken(recording, call(values=values), step=step))
+                recording.put(captured_call(recording, call(values=values), step=step))
             recording.flush()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -81,15 +81,15 @@ def test_a_manifest_that_cannot_grow_takes_its_files_back(tmp_path, capsys):
     store = Store.create(tmp_path / "s")
     manifest = store.path / "manifest.jsonl"
     with Recording(store, options=CaptureOptions(wait_s=600)) as recording:
-        recording.put(taken(recording, call(), step=0, phase="decode"))
+        recording.put(captured_call(recording, call(), step=0, phase="decode"))
         recording.flush()
         aside = manifest.rename(store.path / "aside")
         manifest.mkdir()
-        recording.put(taken(recording, call(), step=1, phase="decode"))
+        recording.put(captured_call(recording, call(), step=1, phase="decode"))
         recording.flush()
         manifest.rmdir()
         aside.rename(manifest)
-        recording.put(taken(recording, call(), step=2, phase="decode"))
+        recording.put(captured_call(recording, call(), step=2, phase="decode"))
     report = recording.report()
     assert report.records == 2
     assert report.dropped == {"could not be written: Is a directory": 1}
@@ -118,14 +118,16 @@ def test_a_record_told_from_one_that_was_not_written_goes_with_it(tmp_path, caps
                     assert event.wait(timeout=600)
                     return LoadedTensors(tensors=tensors)
 
-                recording.put(taken(recording, wanted[step], step=step, phase="decode", load=load))
+                recording.put(
+                    captured_call(recording, wanted[step], step=step, phase="decode", load=load)
+                )
             event.set()
             recording.flush()
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        recording.put(taken(recording, wanted[7], step=8, phase="decode"))
+        recording.put(captured_call(recording, wanted[7], step=8, phase="decode"))
     report = recording.report()
-    assert report.dropped == {"could not be written: File too large": 4}  # 2, and 3 to 5 told of it
+    assert report.dropped == {"could not be written: File too large": 4}  # 2, and its deltas 3 to 5
     records = store.manifest().records
     assert [record.key.step for record in records] == [0, 1, 6, 7, 8]
     for record in records:

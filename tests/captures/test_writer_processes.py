@@ -41,11 +41,11 @@ def begin(*processes) -> None:
 
 def check_whole(store: Store, *, values: int) -> dict[str, int]:
     """Every listed record reads back as what was captured; how many each run has."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for record in store.manifest().records:
         assert equal(store.read(record), tensors_of(record.key.run, record.key.step, values))
-        found[record.key.run] = found.get(record.key.run, 0) + 1
-    return found
+        counts[record.key.run] = counts.get(record.key.run, 0) + 1
+    return counts
 
 
 def test_two_processes_of_a_thousand_captures_each(tmp_path):
@@ -97,9 +97,9 @@ def test_a_process_is_killed_at_twenty_moments(tmp_path):
         process.kill()
         process.communicate()
     store = Store.open(path)
-    found = check_whole(store, values=values)
-    assert found.pop("last") == 5
-    assert len(found) >= 15, "kills came too early to show anything"
+    counts = check_whole(store, values=values)
+    assert counts.pop("last") == 5
+    assert len(counts) >= 15, "kills came too early to show anything"
     assert [end.run for end in store.manifest().ends] == ["last"]
     listed = {r.file for r in store.manifest().records}
     for file in path.glob("records/*/*.safetensors"):  # also those that no line came to list
@@ -130,25 +130,25 @@ def test_a_run_is_named_so_that_it_stays_in_the_store(tmp_path, run):
 FORKS = """
 import os, sys
 from pathlib import Path
-from numpy_calls import call, taken
+from numpy_calls import call, captured_call
 from assay.errors import BadInput
 from assay.captures.store import Store
 from assay.captures.recording import Recording
 
 with Recording(Store.create(Path(sys.argv[1]))) as recording:
-    recording.put(taken(recording, call(), step=0))
+    recording.put(captured_call(recording, call(), step=0))
     child = os.fork()
     if child == 0:
         wanted = recording.wants(step=1, layer=0, site="x")
         try:
-            recording.put(taken(recording, call(), step=1))
+            recording.put(captured_call(recording, call(), step=1))
             answer = 1
         except BadInput as error:
             answer = 0 if "forked" in str(error) and not wanted else 2
         recording.close()
         os._exit(answer)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    recording.put(taken(recording, call(), step=2))
+    recording.put(captured_call(recording, call(), step=2))
 """
 
 

@@ -123,24 +123,24 @@ def records(path: Path) -> list[CaptureRecord]:
 
 def as_torch(tensor: Tensor, order=None) -> torch.Tensor:
     """The captured bits as a tensor, lying in memory as it did."""
-    found = torch.from_numpy(tensor.bits.copy()).view(getattr(torch, tensor.dtype))
+    values = torch.from_numpy(tensor.bits.copy()).view(getattr(torch, tensor.dtype))
     if order == "BSHD":
-        found = found.transpose(1, 2).contiguous().transpose(1, 2)
-    return found
+        values = values.transpose(1, 2).contiguous().transpose(1, 2)
+    return values
 
 
 def replayed(store: Store, record: CaptureRecord) -> tuple[torch.Tensor, torch.Tensor]:
     """torch's function on what was captured, and what was captured of its answer."""
     read = store.read(record)
-    found = {name: as_torch(read[name], record.tensors[name].order) for name in read}
+    tensors = {name: as_torch(read[name], record.tensors[name].order) for name in read}
     assert not record.scalars["dropout"]
     out = functional.scaled_dot_product_attention(
-        found["q"],
-        found["k"],
-        found["v"],
-        attn_mask=found.get("mask"),
+        tensors["q"],
+        tensors["k"],
+        tensors["v"],
+        attn_mask=tensors.get("mask"),
         is_causal=record.scalars["causal"],
         scale=record.scalars["scale"],
-        enable_gqa=found["q"].shape[1] != found["k"].shape[1],
+        enable_gqa=tensors["q"].shape[1] != tensors["k"].shape[1],
     )
-    return out, found["out"]
+    return out, tensors["out"]
