@@ -1,4 +1,4 @@
-"""How assay talks to a framework: arrays in and out, clocks, instruments; one folder each.
+"""Frameworks: arrays in and out, clocks, instruments; one folder each.
 
 Arrays: `place` and `marks` bring NumPy arrays to a device, `numpy` and `bits` bring them back.
 Clock: `clock(device)` has `time(work)`, which gives milliseconds and what `work` returned;

@@ -1,4 +1,4 @@
-"""How much to write so that a CPU's own caches forget what was in them."""
+"""Bytes to write so that the CPU's caches are cold."""
 
 from functools import cache
 from pathlib import Path
@@ -10,15 +10,15 @@ _MOST_BYTES = 64 << 20  # writing more would take longer than what is timed
 
 @cache
 def to_write() -> tuple[int, str]:
-    """Twice the largest cache that is not too large, and what that means in words."""
+    """Return twice the size of the largest cache that is not too large, and the state in words."""
     sizes = sorted(_bytes(file.read_text()) for file in _FOLDER.glob("index*/size"))
     emptied = [size for size in sizes if 2 * size <= _MOST_BYTES]
     if not emptied:
         return _UNKNOWN_BYTES, f"{_UNKNOWN_BYTES >> 20} MiB written before; cache sizes not known"
     written, largest = 2 * emptied[-1], sizes[-1]
     warm = largest > emptied[-1]
-    said = f"the cache of {largest >> 20} MiB may be warm" if warm else "cold"
-    return written, f"{said}: {written >> 20} MiB written before"
+    state = f"the cache of {largest >> 20} MiB may be warm" if warm else "cold"
+    return written, f"{state}: {written >> 20} MiB written before"
 
 
 def _bytes(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Runs a command in a process of its own, with limits on time and memory, and says how it ended.
+"""A command in a process of its own, with limits on time and memory.
 
 Memory is the resident size of the process, watched from outside: address-space limits would stop
 CUDA and XLA, which reserve far more than they use.
@@ -23,7 +23,7 @@ Ending = Literal["finished", "timeout", "oom", "crashed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Exit:
-    """How a process ended, and why in words where it did not finish by itself."""
+    """End of a process, with the reason where it did not finish by itself."""
 
     ending: Ending
     reason: str | None
@@ -133,7 +133,7 @@ def _by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | No
 
 
 def _signal_name(number: int) -> str:
-    """Most real-time signals have none."""
+    """Name of a signal; most real-time signals have none."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -150,7 +150,7 @@ def _resident_bytes(pid: int) -> int:
 
 
 def _kernel_oom_kills() -> int:
-    """How often the kernel has ended a process for want of memory since it started."""
+    """Number of processes that the kernel has killed for want of memory since it started."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:

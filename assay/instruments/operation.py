@@ -1,4 +1,4 @@
-"""One thing that ran in a call: a kernel, an operator, an instruction of a compiled program."""
+"""One operation of a call: a kernel, an operator, an instruction of a compiled program."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _NAME_LENGTH = 120  # of a CUTLASS template's several thousand
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """What ran, and how long by itself; None where that is not known.
+    """Name of an operation, and its own duration; None where that is not known.
 
     One that only `encloses` others is known by name and not counted.
     """
@@ -34,12 +34,12 @@ def in_words(ran: Sequence[Operation]) -> str:
         totals[operation.name] = totals.get(operation.name, 0.0) + (weight or 0.0)
     ordered = sorted(totals.items(), key=lambda item: -item[1])
     whole = sum(totals.values()) or 1.0
-    told = [
+    texts = [
         f"{_short(name)} {total / whole:.0%}" if timed else f"{_short(name)} x{total:.0f}"
         for name, total in ordered[:_NAMED]
     ]
-    left = len(ordered) - _NAMED
-    return ", ".join(told) + (f", and {left} more" if left > 0 else "")
+    others = len(ordered) - _NAMED
+    return ", ".join(texts) + (f", and {others} more" if others > 0 else "")
 
 
 def _short(name: str) -> str:
@@ -47,7 +47,7 @@ def _short(name: str) -> str:
 
 
 def backend_problem(pattern: str | None, ran: Sequence[Operation]) -> str | None:
-    """What is wrong where a declared backend did not run; None where it ran or none is declared."""
+    """Return the problem where a declared backend did not run, else None."""
     if pattern is None or any(re.search(pattern, o.name, re.IGNORECASE) for o in ran):
         return None
     return f"it declares {pattern!r}, but what ran is {in_words(counted(ran)) or 'nothing'}"

@@ -1,4 +1,4 @@
-"""What an instrument says about a call: a number, or the reason why there is none."""
+"""Reading of an instrument: a number, or the reason why there is none."""
 
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ class Peak(Reading):
 
     @property
     def fragmentation(self) -> float | None:
-        """What the allocator had taken, over what tensors held."""
+        """Bytes that the allocator had taken over those that tensors held."""
         if not self.reserved_bytes or not self.allocated_bytes:
             return None
         return self.reserved_bytes / self.allocated_bytes

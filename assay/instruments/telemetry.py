@@ -1,4 +1,4 @@
-"""Clock, power and temperature of a device beside the samples, where its driver tells them."""
+"""Clock, power and temperature of a device beside the samples, where its driver reports them."""
 
 import re
 from collections.abc import Callable
@@ -28,11 +28,11 @@ class Telemetry:
 
     def measurements(self) -> list[Measurement]:
         """A sample of each reading for every round; unknown with the reason where there is none."""
-        found = []
+        measurements = []
         for metric, unit in UNITS.items():
             samples = [readings[metric] for readings in self._rounds if metric in readings]
             known = bool(samples)
-            found.append(
+            measurements.append(
                 Measurement(
                     subject=self._device,
                     metric=metric,
@@ -40,34 +40,34 @@ class Telemetry:
                     unit=unit,
                     samples=samples,
                     source=self._source if known else None,
-                    reason=None if known else f"not told: {self._source}",
+                    reason=None if known else f"unavailable: {self._source}",
                 )
             )
-        return found
+        return measurements
 
 
 def _reader(host: Host, device: str) -> tuple[str, Callable[[], Readings] | None]:
-    """Where readings come from, or why there are none."""
-    found = next((d for d in host.devices if d.label == device), None)
-    if found is None:
+    """Return the source of readings and a function; None and the reason where there are none."""
+    known = next((d for d in host.devices if d.label == device), None)
+    if known is None:
         return f"there is no device {device}", None
-    if found.kind == "cpu":
+    if known.kind == "cpu":
         return _cpu()
-    if found.kind == "cuda":
-        return _nvidia(found.uuid)
+    if known.kind == "cuda":
+        return _nvidia(known.uuid)
     return "readings of AMD devices are not taken", None
 
 
 def _cpu() -> tuple[str, Callable[[], Readings] | None]:
-    """The mean clock of the cores, as the kernel tells it."""
+    """Mean clock of the cores, as the kernel reports it."""
     text = Path("/proc/cpuinfo")
 
     def read() -> Readings:
-        told = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", text.read_text(), re.MULTILINE)
-        return {"sm_clock_mhz": sum(map(float, told)) / len(told)} if told else {}
+        clocks = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", text.read_text(), re.MULTILINE)
+        return {"sm_clock_mhz": sum(map(float, clocks)) / len(clocks)} if clocks else {}
 
     if not text.is_file() or not read():
-        return "the kernel tells no clock of the cores", None
+        return "the kernel reports no clock of the cores", None
     return "/proc/cpuinfo, mean over the cores", read
 
 
@@ -83,17 +83,17 @@ def _nvidia(uuid: str | None) -> tuple[str, Callable[[], Readings] | None]:
         return f"NVML: {error}", None
 
     def read() -> Readings:
-        asked = {
+        readers = {
             "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
             "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
             "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(
                 handle, pynvml.NVML_TEMPERATURE_GPU
             ),
         }
-        found = {}
-        for name, ask in asked.items():
+        readings = {}
+        for name, ask in readers.items():
             with suppress(pynvml.NVMLError):  # a reading that this device does not give
-                found[name] = float(ask())
-        return found
+                readings[name] = float(ask())
+        return readings
 
     return "NVML, between rounds", read

@@ -1,1 +1,1 @@
-"""What an implementation costs: interleaved rounds, memory, kernels, limits, noise."""
+"""Cost of an implementation: interleaved rounds, memory, kernels, limits, noise."""

@@ -35,7 +35,7 @@ class Admission:
         return sorted(self._probes, key=turn)
 
     def refusals(self, probe: str, subjects: Iterable[str]) -> dict[str, Measurement]:
-        """Who is not measured by a probe, because of the verdict of another."""
+        """Subjects that a probe does not measure, because of the verdict of another probe."""
         refused = {}
         for subject in subjects:
             for need in self._needs(probe):

@@ -29,7 +29,7 @@ SEQUENCE = "sequence"
 
 @dataclass(frozen=True, kw_only=True)
 class CellRequest:
-    """What to measure. `kind` is that of the subjects: the folder their implementations lie in."""
+    """Probes, subjects and workload of a cell. `kind` is the folder of the implementations."""
 
     probes: tuple[str, ...]
     workload: WorkloadSpec
@@ -81,7 +81,7 @@ def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
 def run_alone(
     request: CellRequest, metric: str, measure: Callable[[Subject, Host], Iterable[Measurement]]
 ) -> Iterator[Begin | Measurement]:
-    """What `measure` gives for the one subject of a request; a failure under `metric`."""
+    """Apply `measure` to the one subject of a request; a failure is under `metric`."""
     (name,) = request.subjects
     yield Begin(name)
     host, kind = inspect(), subjects.kind_named(request.kind)

@@ -19,8 +19,8 @@ def measure(call: SequenceSubject) -> list[Measurement]:
     """The longest sequences for the forward pass and for training, in tokens."""
     if not call.host.accelerators:
         raise Unsupported("memory runs out at the end of a search on a GPU only")
-    found = [_limit(call, metric, training) for metric, training in METRICS.items()]
-    return [*found, _overhead(call)]
+    limits = [_limit(call, metric, training) for metric, training in METRICS.items()]
+    return [*limits, _overhead(call)]
 
 
 def _limit(call: SequenceSubject, metric: str, training: bool) -> Measurement:
@@ -83,11 +83,11 @@ def _try(call: SequenceSubject, length: int, training: bool) -> None:
 
 
 def _overhead(call: SequenceSubject) -> Measurement:
-    """What the device holds beside tensors: the context, kernels, libraries."""
-    taken = call.framework.device_overhead(call.device)
+    """Bytes on the device beside tensors: the context, kernels, libraries."""
+    used = call.framework.device_overhead(call.device)
     metric, unit = "device_overhead_bytes", "B"
-    if taken is None:
+    if used is None:
         reason = f"{call.implementation.framework} does not tell what a device holds beside arrays"
         return Measurement(metric=metric, value=None, unit=unit, reason=reason)
     source = "used memory of the device less what torch's allocator reserves"
-    return Measurement(metric=metric, value=taken, unit=unit, source=source)
+    return Measurement(metric=metric, value=used, unit=unit, source=source)

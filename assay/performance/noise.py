@@ -25,7 +25,7 @@ PROBE = "latency"
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseSettings:
-    """How many comparisons of how many rounds; `share` is how much slower the planted one is."""
+    """Numbers of comparisons and of rounds in each; `share` is the planted slow-down."""
 
     comparisons: int
     rounds: int

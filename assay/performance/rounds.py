@@ -34,7 +34,7 @@ Measure = Callable[[Subject], list[Measurement]]  # a probe, applied to one subj
 
 @dataclass(frozen=True, kw_only=True)
 class RoundSettings:
-    """How many calls are made first, at least, and how many rounds are timed. After FEWEST_ROUNDS,
+    """Number of warm-up calls, at least, and of timed rounds. After FEWEST_ROUNDS,
     a subject that has taken more than `budget_s` sits the others out."""
 
     rounds: int
@@ -43,7 +43,7 @@ class RoundSettings:
 
 
 class Turns:
-    """Whose turn it is: every subject once a round, every other round in reverse order.
+    """Order of turns: every subject once a round, every other round in reverse.
 
     The time until the next turn is charged to the subject, which sits out once it is over budget.
     """

@@ -30,7 +30,7 @@ SCRATCH = ".cell-"
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one cell's process may take."""
+    """Time and memory that one cell's process may take."""
 
     timeout_s: float
     case_timeout_s: float
@@ -50,27 +50,27 @@ class Job:
 def attempt(job: Job) -> list[Measurement]:
     """Measurements of every subject of the job's cell, outcomes included."""
     together = _in_process(job, job.cell)
-    found, waiting = together.measurements, together.rest
+    measurements, waiting = together.measurements, together.rest
     while waiting:
         after = _in_process(job, waiting[0])
-        found += [msgspec.structs.replace(m, alone=True) for m in after.measurements]
+        measurements += [msgspec.structs.replace(m, alone=True) for m in after.measurements]
         waiting = [*after.rest, *waiting[1:]]
-    return found
+    return measurements
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Attempt:
     measurements: list[Measurement]
-    rest: list[Cell]  # what never had its turn, or lost it to a crash, as cells of their own
+    rest: list[Cell]  # one for each subject or probe that has yet to run
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Left:
-    """What a process left behind."""
+class _Progress:
+    """Output of a process until it ended or crashed."""
 
     measurements: list[Measurement]
-    at: Begin | None  # what it was last at
-    ended: bool  # whether it came to the end of the cell
+    at: Begin | None  # the last subject, probe and case
+    ended: bool  # True at the end of the cell
 
 
 def _in_process(job: Job, cell: Cell) -> _Attempt:
@@ -96,70 +96,78 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
                 progress=result,
                 stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
             )
-        left = _read(result)
-    if exit.ending == "finished" and left.ended:
-        return _after_end(cell, left)
+        progress = _read(result)
+    if exit.ending == "finished" and progress.ended:
+        return _after_end(cell, progress)
     reason = exit.reason or "the process ended with exit code 0 before the cell was done"
     if words := _last_words(err, before):
-        reason = f"{reason}; it last said: {words}"
+        reason = f"{reason}; its last line: {words}"
     status: Status = exit.ending if exit.ending in ("timeout", "oom") else "failed"  # type: ignore[assignment]
-    if _makes_cases(cell) and left.at and left.at.probe:
-        return _after_case(cell, left, status, reason)
-    return _after_subject(cell, left, status, reason)
+    if _makes_cases(cell) and progress.at and progress.at.probe:
+        return _after_case(cell, progress, status, reason)
+    return _after_subject(cell, progress, status, reason)
 
 
-def _after_end(cell: Cell, left: _Left) -> _Attempt:
-    """What ran out of memory beside others has another turn, alone."""
-    crowded = [m for m in left.measurements if m.status == "oom" and not m.alone and cell.workload]
+def _after_end(cell: Cell, progress: _Progress) -> _Attempt:
+    """Give those that ran out of memory beside others another turn, alone."""
+    crowded = [
+        m for m in progress.measurements if m.status == "oom" and not m.alone and cell.workload
+    ]
     again: dict[str, tuple[str, ...]] = {}
     for measurement in crowded:
         named = tuple(name for name in cell.probes if name in measurement.metric.split("+"))
         again[measurement.subject] = (*again.get(measurement.subject, ()), *named)
     return _Attempt(
-        measurements=[m for m in left.measurements if m not in crowded],
+        measurements=[m for m in progress.measurements if m not in crowded],
         rest=[replace(cell, subjects=(s,), probes=probes) for s, probes in again.items()],
     )
 
 
 def _makes_cases(cell: Cell) -> bool:
-    """Whether the cell's probes run on cases of their own, not on a workload."""
+    """True where the cell's probes run on cases of their own, not on a workload."""
     return bool(cell.probes) and cell.workload is None
 
 
-def _after_case(cell: Cell, left: _Left, status: Status, reason: str) -> _Attempt:
+def _after_case(cell: Cell, progress: _Progress, status: Status, reason: str) -> _Attempt:
     """Blame the probe and the case it was at; go on with the probes that had no turn."""
-    at = left.at
+    at = progress.at
     assert at
-    told = {measurement.metric for measurement in left.measurements} | {at.probe}
-    waiting = tuple(name for name in cell.probes if name not in told)
+    reported = {measurement.metric for measurement in progress.measurements} | {at.probe}
+    waiting = tuple(name for name in cell.probes if name not in reported)
     blamed = msgspec.structs.replace(
         outcome(cell, at.subject, status, f"on case {at.case}: {reason}" if at.case else reason),
         metric=at.probe,
         cause="it hangs" if status == "timeout" else "it ends its process",
     )
-    found = [*left.measurements, blamed]
+    measurements = [*progress.measurements, blamed]
     if status == "timeout":
-        text = f"not run: it hangs in {at.probe}; mend that first"
+        text = f"not run: it hangs in {at.probe}; fix that first"
         skipped = outcome(cell, at.subject, "skipped", text)
-        found += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
+        measurements += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
         waiting = ()
-    return _Attempt(measurements=found, rest=[replace(cell, probes=waiting)] if waiting else [])
+    return _Attempt(
+        measurements=measurements, rest=[replace(cell, probes=waiting)] if waiting else []
+    )
 
 
-def _after_subject(cell: Cell, left: _Left, status: Status, reason: str) -> _Attempt:
+def _after_subject(cell: Cell, progress: _Progress, status: Status, reason: str) -> _Attempt:
     """Blame the subject the process was at, or, before the first of several, the whole cell."""
-    at = left.at.subject if left.at else (cell.subjects[0] if len(cell.subjects) == 1 else "")
+    at = (
+        progress.at.subject
+        if progress.at
+        else (cell.subjects[0] if len(cell.subjects) == 1 else "")
+    )
     blamed = outcome(cell, at, status, reason)
     # An outcome of its own ends a subject; anything less may be half of its measurements.
-    ended = {m.subject for m in left.measurements if m.status != "ok" and m.subject != at}
-    kept = [measurement for measurement in left.measurements if measurement.subject in ended]
+    ended = {m.subject for m in progress.measurements if m.status != "ok" and m.subject != at}
+    kept = [measurement for measurement in progress.measurements if measurement.subject in ended]
     waiting = [name for name in cell.subjects if name not in ended and name != at]
     rest = [replace(cell, subjects=(name,)) for name in waiting] if at else []
     return _Attempt(measurements=[*kept, blamed], rest=rest)
 
 
-def _read(result: Path) -> _Left:
-    """What the worker wrote; a torn last line is left out."""
+def _read(result: Path) -> _Progress:
+    """Read what the worker wrote; a torn last line is left out."""
     measurements, at, ended = [], None, False
     lines = result.read_bytes().split(b"\n")[:-1] if result.is_file() else []
     for line in lines:
@@ -170,7 +178,7 @@ def _read(result: Path) -> _Left:
             ended = True
         else:
             measurements.append(msgspec.convert(item, Measurement))
-    return _Left(measurements=measurements, at=at, ended=ended)
+    return _Progress(measurements=measurements, at=at, ended=ended)
 
 
 def _last_words(path: Path, start: int) -> str:

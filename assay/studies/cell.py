@@ -1,4 +1,4 @@
-"""A cell: the smallest thing a study runs, records and resumes."""
+"""A cell: the smallest unit that a study runs, records and resumes."""
 
 import os
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """What a stage asks for. `options` is plain data that its `run(cell)` understands."""
+    """One unit of a stage's work. `options` is plain data that its `run(cell)` understands."""
 
     name: str  # unique within its stage
     subjects: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ def settings_of(cell: Cell, kind: type[T]) -> T:
 
 
 def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measurement:
-    """What is recorded of a subject that gave no value."""
+    """Return the measurement of a subject without a value."""
     return Measurement(
         subject=subject,
         metric="+".join(cell.probes) or cell.name,
@@ -64,7 +64,7 @@ def encode(stage: str, cell: Cell) -> bytes:
 
 
 def decode(content: bytes) -> tuple[str, Cell]:
-    """What `encode` was given."""
+    """Return the stage and the cell that `encode` was given."""
     request = msgspec.json.decode(content)
     cell = msgspec.convert(request["cell"], Cell, dec_hook=lambda kind, value: kind(value))
     return request["stage"], cell
@@ -73,9 +73,9 @@ def decode(content: bytes) -> tuple[str, Cell]:
 def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
     """The plugins a cell is made of: its stage, its probes and its implementations."""
     folders = cell.plugin_folders
-    found = [plugins.find("stages", stage, folders)]
-    found += [plugins.find(cell.probe_kind, name, folders) for name in cell.probes]
-    return [*found, *implementations(cell).values()]
+    used = [plugins.find("stages", stage, folders)]
+    used += [plugins.find(cell.probe_kind, name, folders) for name in cell.probes]
+    return [*used, *implementations(cell).values()]
 
 
 def implementations(cell: Cell) -> dict[str, plugins.Plugin]:

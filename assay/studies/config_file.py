@@ -70,12 +70,12 @@ def read_lines(path: Path) -> list[str]:
 
 def parse(path: Path) -> list[Assignment]:
     """Every assignment of the file, in order; the first line outside the grammar is refused."""
-    found = []
+    assignments = []
     for number, line in enumerate(read_lines(path), 1):
         assignment = parse_line(line, where=f"{path}:{number}")
         if assignment:
-            found.append(assignment)
-    return found
+            assignments.append(assignment)
+    return assignments
 
 
 def parse_line(line: str, *, where: str) -> Assignment | None:
@@ -97,7 +97,7 @@ def form_of(text: str) -> str:
 
 
 def is_value(text: str) -> bool:
-    """Whether `text` may stand to the right of the equals sign."""
+    """True where `text` may stand to the right of the equals sign."""
     return text.isprintable() and any(form.fullmatch(text) for form in FORMS.values())
 
 
@@ -107,7 +107,7 @@ def quote(text: str) -> str:
 
 
 def unquote(text: str) -> str:
-    """What a value means: without quotes and escapes where it has them."""
+    """Return a value without its quotes and escapes."""
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
 
 
@@ -122,7 +122,7 @@ def file_text(config: Mapping[str, str]) -> str:
 
 
 def _complaint(line: str) -> str:
-    """What is wrong with a line outside the grammar, and what was wanted."""
+    """Describe what is wrong with a line outside the grammar, and what was wanted."""
     wanted = 'wanted CONFIG_NAME=value with y, n, a number or "text" as its value'
     if line.startswith("#"):
         return "looks like an unset symbol; wanted exactly: # CONFIG_NAME is not set"

@@ -1,4 +1,4 @@
-"""Carries out a run: stages in order, each cell attempted, recorded and, once done, left alone.
+"""Execution of a run: stages in order, each cell attempted, recorded and, once done, left alone.
 
 A cell is finished when the record that ends it is in the log. So whatever moment a run is stopped
 at, resuming it does the cells that have no such record, and no other.
@@ -33,7 +33,7 @@ from assay.workloads.workload import identity
 
 
 class Observer(Protocol):
-    """Is told what happens while it happens."""
+    """Receives the progress of a run."""
 
     def stage(self, name: str, due: int, total: int) -> None: ...
     def cell(self, name: str, status: Status, reason: str | None, elapsed_s: float) -> None: ...
@@ -42,7 +42,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ActiveRun:
-    """What all cells of one start of a run share."""
+    """A started run: what all its cells share."""
 
     folder: RunFolder
     run: str
@@ -53,7 +53,7 @@ class ActiveRun:
 
 
 def execute(active: ActiveRun, observer: Observer) -> list[Record]:
-    """Do what is left of the run; returns its current records. The run must be held."""
+    """Run the cells that remain; returns its current records. The run must be held."""
     records: list[Record] = []
     supplied = False
     for planned in active.stages:
@@ -66,7 +66,7 @@ def execute(active: ActiveRun, observer: Observer) -> list[Record]:
 
 
 def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
-    """What a run's records mean for whoever started it."""
+    """Return the exit code that a run's records stand for."""
     fails_on = {stage.name: stage.fails_on for stage in stages}
     if any(record.metric == "load" and record.status == "failed" for record in records):
         return BAD_INPUT
@@ -139,11 +139,11 @@ def _attempts(
     for job, measurements in engine.run(_jobs(stage, due, active)):
         planned, blocked = by_name.pop(job.cell.name)
         elapsed_s, start = time.monotonic() - start, time.monotonic()
-        found = [*_blocked(planned, blocked), *measurements]
-        yield _records(stage, planned, found, elapsed_s, attempts[job.cell.name], active)
+        all_measurements = [*_blocked(planned, blocked), *measurements]
+        yield _records(stage, planned, all_measurements, elapsed_s, attempts[job.cell.name], active)
     for planned, blocked in by_name.values():  # nothing in them can run
-        found = _blocked(planned, blocked)
-        yield _records(stage, planned, found, 0.0, attempts[planned.cell.name], active)
+        all_measurements = _blocked(planned, blocked)
+        yield _records(stage, planned, all_measurements, 0.0, attempts[planned.cell.name], active)
 
 
 def _jobs(
@@ -203,13 +203,13 @@ def _records(
 
 
 def _ending(stage: str, measurements: Sequence[Measurement]) -> tuple[Status, str | None]:
-    """How a cell ended: like the worst of its measurements."""
+    """Return the status of the worst measurement, and its reason."""
     if not measurements:
         return "failed", "the cell ended without a measurement"
-    news = [m for m in measurements if not is_expected(stage, m.status)]
-    if not news:
+    unexpected = [m for m in measurements if not is_expected(stage, m.status)]
+    if not unexpected:
         return "ok", None
-    worst = min(news, key=lambda m: SEVERITY.index(m.status))
+    worst = min(unexpected, key=lambda m: SEVERITY.index(m.status))
     return worst.status, f"{worst.subject}: {worst.reason}" if worst.subject else worst.reason
 
 

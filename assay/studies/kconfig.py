@@ -42,14 +42,14 @@ def load(path: Path | None, sets: Sequence[str] = (), plugin_folders: Sequence[P
     from_sets = [_parse_set(entry, kconfig) for entry in sets]
     _check(kconfig, from_file)
     _check(kconfig, from_sets)
-    given = _not_overridden(kconfig, from_file, from_sets) + from_sets
-    for assignment in given:
+    assignments = _not_overridden(kconfig, from_file, from_sets) + from_sets
+    for assignment in assignments:
         kconfig.syms[assignment.symbol].set_value(config_file.unquote(assignment.text))
     config = {symbol.name: _text_of(symbol) for symbol in kconfig.unique_defined_syms}
-    _check_resolved(kconfig, given, config)
+    _check_resolved(kconfig, assignments, config)
     if kconfig.warnings:
         raise BadInput(f"{KCONFIG}: Kconfiglib warns: {'; '.join(kconfig.warnings)}")
-    prefixes = {assignment.symbol: assignment.prefix for assignment in given}
+    prefixes = {assignment.symbol: assignment.prefix for assignment in assignments}
     return study.build(config, plugin_folders=plugin_folders, prefixes=prefixes)
 
 
@@ -135,10 +135,10 @@ def _parse_set(entry: str, kconfig: Kconfig) -> Assignment:
     return Assignment(symbol=name, text=text, where=prefix, prefix=prefix)
 
 
-def _check(kconfig: Kconfig, given: Sequence[Assignment]) -> None:
+def _check(kconfig: Kconfig, assignments: Sequence[Assignment]) -> None:
     """Refuse what no state of the menu allows: name, type, range, twice, two of a choice."""
     first: dict[str, Assignment] = {}
-    for assignment in given:
+    for assignment in assignments:
         symbol = _symbol_named(kconfig, assignment.symbol, prefix=assignment.prefix)
         if symbol.name in first:
             before = first[symbol.name].where
@@ -183,17 +183,17 @@ def _check_choice(symbol: Symbol, assignment: Assignment, first: Mapping[str, As
 def _not_overridden(
     kconfig: Kconfig, from_file: list[Assignment], from_sets: list[Assignment]
 ) -> list[Assignment]:
-    """What is left of the file: neither the symbols set again nor other members of their choice."""
+    """Return the file's assignments without symbols set again and others of their choice."""
     again = {assignment.symbol for assignment in from_sets}
     again |= {member for name in again for member in _choice_of(kconfig.syms[name])}
     return [assignment for assignment in from_file if assignment.symbol not in again]
 
 
 def _check_resolved(
-    kconfig: Kconfig, given: Sequence[Assignment], config: Mapping[str, str]
+    kconfig: Kconfig, assignments: Sequence[Assignment], config: Mapping[str, str]
 ) -> None:
     """Refuse an assignment that did not become the symbol's value, and say why it did not."""
-    for assignment in given:
+    for assignment in assignments:
         became, symbol = config[assignment.symbol], kconfig.syms[assignment.symbol]
         if became == assignment.text:
             continue

@@ -13,14 +13,14 @@ POSITIVE = re.compile(r"[1-9][0-9]{0,8}")
 
 def entries(text: str) -> tuple[str, ...]:
     """The entries as they are written; an empty text is an empty list."""
-    found = tuple(text.split(",")) if text else ()
-    for entry in found:
+    values = tuple(text.split(",")) if text else ()
+    for entry in values:
         if not entry:
             raise BadInput("the list has an empty entry; one comma stands between two entries")
         if entry != entry.strip():
             raise BadInput(f"the entry {entry!r} has spaces around it; wanted {entry.strip()!r}")
-    refuse_repeats(found, entries=found)
-    return found
+    refuse_repeats(values, entries=values)
+    return values
 
 
 def some_entries(text: str) -> tuple[str, ...]:
@@ -41,11 +41,11 @@ def refuse_repeats(values: Sequence[object], *, entries: Sequence[str]) -> None:
 
 def words(text: str, *, allowed: Sequence[str]) -> tuple[str, ...]:
     """Entries that are all among `allowed`."""
-    found = some_entries(text)
-    for entry in found:
+    values = some_entries(text)
+    for entry in values:
         if entry not in allowed:
             raise BadInput(f"{entry!r} is not one of {', '.join(allowed)}")
-    return found
+    return values
 
 
 def word(text: str, *, allowed: Sequence[str]) -> str:
@@ -68,9 +68,9 @@ def heads(text: str) -> tuple[tuple[int, int, int | None], ...]:
 def lengths(text: str) -> tuple[tuple[int, int], ...]:
     """Pairs of query length and key length; 128 stands for 128/128."""
     written = some_entries(text)
-    found = tuple(_length_pair(entry) for entry in written)
-    refuse_repeats(found, entries=written)
-    return found
+    values = tuple(_length_pair(entry) for entry in written)
+    refuse_repeats(values, entries=written)
+    return values
 
 
 def _heads(entry: str) -> tuple[int, int, int | None]:

@@ -1,4 +1,4 @@
-"""From a study to stages made of cells, and what of it is still to be done."""
+"""Stages and cells of a study, in order, and those of them that are still to be run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from assay.studies.study import Study
 
 T = TypeVar("T")
 
-# Why a subject is not run: a status, and the reason in words.
+# Subjects that are not run: a status, and the reason in words.
 Obstacles = Mapping[str, tuple[Status, str]]
 
 
@@ -57,18 +57,21 @@ def make_stage(name: str, study: Study, host: Host) -> PlannedStage:
 
 def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Record]) -> Obstacles:
     """Subjects that cannot or must not run now."""
-    found: dict[str, tuple[Status, str]] = {}
+    blocked: dict[str, tuple[Status, str]] = {}
     if stage.refusals:
         refused = stage.refusals(cell, earlier)
-        found |= {subject: ("refused", reason) for subject, reason in refused.items()}
+        blocked |= {subject: ("refused", reason) for subject, reason in refused.items()}
     for subject, plugin in implementations(cell).items():
         if plugin.missing:
             packages = ", ".join(plugin.missing)
-            found[subject] = ("skipped", f"not installed here: {packages} (pip install {packages})")
+            blocked[subject] = (
+                "skipped",
+                f"not installed here: {packages} (pip install {packages})",
+            )
     if cell.device not in {device.label for device in host.devices}:
         reason = f"there is no device {cell.device} here; `assay doctor` shows those there are"
-        found |= {subject: ("skipped", reason) for subject in cell.subjects}
-    return found
+        blocked |= {subject: ("skipped", reason) for subject in cell.subjects}
+    return blocked
 
 
 def why_due(
@@ -78,9 +81,9 @@ def why_due(
     host: Host,
     blocked: Obstacles,
 ) -> str | None:
-    """Why a cell is to be run, given all records of its stage; None where it is finished."""
-    mine = [record for record in records if record.cell == planned.cell.name]
-    ends = [record for record in mine if record.metric == CELL_SECONDS]
+    """Return why a cell is to be run, by all records of its stage; None where it is finished."""
+    of_cell = [record for record in records if record.cell == planned.cell.name]
+    ends = [record for record in of_cell if record.metric == CELL_SECONDS]
     if not ends:
         return "missing"
     last = max(ends, key=lambda record: record.attempt)
@@ -88,7 +91,7 @@ def why_due(
         return "changed: its settings, code or packages are not those it was measured with"
     if last.host != host.fingerprint:
         return f"changed: measured on host {last.host}, this is {host.fingerprint}"
-    latest = [record for record in mine if record.attempt == last.attempt]
+    latest = [record for record in of_cell if record.attempt == last.attempt]
     if failed := stage.fails_on & {record.status for record in latest}:
         return ", ".join(sorted(failed))
     kept = {r.subject: (r.status, r.reason) for r in latest if r.status in ("skipped", "refused")}
@@ -106,16 +109,16 @@ def _ordered(study: Study) -> list[str]:
         return list(graph.static_order())
     except CycleError as error:
         circle = " after ".join(reversed(error.args[1]))
-        raise BadInput(f"the stages cannot be ordered: {circle}; mend their AFTER") from error
+        raise BadInput(f"the stages cannot be ordered: {circle}; fix AFTER") from error
 
 
 def _stage(name: str, study: Study, host: Host) -> PlannedStage:
     plugin = plugins.find("stages", name, study.plugin_folders)
     module = plugins.load(plugin)
-    asked = _ask(plugin, "cells", module.cells, study)
-    if not all(isinstance(cell, Cell) for cell in asked):
-        raise BadInput(f"{plugin.path}: cells() gives something else than Cell objects")
-    cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in asked]
+    proposed = _ask(plugin, "cells", module.cells, study)
+    if not all(isinstance(cell, Cell) for cell in proposed):
+        raise BadInput(f"{plugin.path}: cells() must return Cell objects")
+    cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in proposed]
     refusals = getattr(module, "refusals", None)
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
@@ -130,7 +133,7 @@ def _stage(name: str, study: Study, host: Host) -> PlannedStage:
 
 
 def _ask(plugin: plugins.Plugin, name: str, function: Callable[..., T], *arguments: object) -> T:
-    """What a stage's own function says; its failure is that file's, not assay's."""
+    """Call a function of a stage; a failure is reported as that file's."""
     try:
         return function(*arguments)
     except BadInput:

@@ -1,4 +1,4 @@
-"""How a run begins and begins again: its folder, its run.json, and who may work on it."""
+"""Start and resumption of a run: its folder, its run.json, and the lock that one process holds."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,22 +19,22 @@ from assay.studies.study import Study
 
 
 @contextmanager
-def started(asked: Study, host: Host, results: Path, study_name: str) -> Iterator[ActiveRun]:
+def started(settings: Study, host: Host, results: Path, study_name: str) -> Iterator[ActiveRun]:
     """A new run of a study, held while it is worked on."""
-    stages = plan.make(asked, host)  # first: what cannot be planned must leave nothing behind
+    stages = plan.make(settings, host)  # first: what cannot be planned must leave nothing behind
     folder = runs.create(results, study_name)
     with folder.held():
-        yield _begin(folder, asked, host, study_name, stages, sessions=[])
+        yield _begin(folder, settings, host, study_name, stages, sessions=[])
 
 
 @contextmanager
-def resumed(path: Path, asked: Study, host: Host) -> Iterator[ActiveRun]:
+def resumed(path: Path, settings: Study, host: Host) -> Iterator[ActiveRun]:
     """An earlier run with its own study (`study_of`), held while it is worked on."""
     folder, _ = runs.open_run(path)
-    stages = plan.make(asked, host)
+    stages = plan.make(settings, host)
     with folder.held():
         _, run = runs.open_run(path)  # again: another process may have added its session
-        yield _begin(folder, asked, host, run.study, stages, sessions=run.sessions)
+        yield _begin(folder, settings, host, run.study, stages, sessions=run.sessions)
 
 
 def study_of(run: Run, *, plugin_folders: Sequence[Path] = (), trust: bool = False) -> Study:
@@ -43,40 +43,40 @@ def study_of(run: Run, *, plugin_folders: Sequence[Path] = (), trust: bool = Fal
     Code that the run names is foreign: it must be among `plugin_folders`, which whoever asks has
     given, or be trusted as a whole.
     """
-    given = plugins.check_folders(plugin_folders)
+    allowed = plugins.check_folders(plugin_folders)
     named = runs.plugins_named_by(run)
-    if strange := [str(path) for path in named if path.resolve() not in given and not trust]:
+    if unknown := [str(path) for path in named if path.resolve() not in allowed and not trust]:
         raise BadInput(
-            f"run {run.run} names code that is not part of assay: {', '.join(strange)}. It is not "
+            f"run {run.run} names code that is not part of assay: {', '.join(unknown)}. It is not "
             "loaded unless you say so: give it with --plugins, or all of it with --trust-plugins"
         )
     known = kconfig.load(None).config
     if set(known) != set(run.config):
-        strange = ", ".join(sorted(set(known) ^ set(run.config)))
+        unknown = ", ".join(sorted(set(known) ^ set(run.config)))
         raise BadInput(
-            f"run {run.run} was started with another menu of settings ({strange}); "
+            f"run {run.run} was started with another menu of settings ({unknown}); "
             "start a new run with `assay study run`"
         )
     folders = [path for path in named if path.suffix != ".py"] if trust else []
-    return study.build(run.config, plugin_folders=[*given, *folders])
+    return study.build(run.config, plugin_folders=[*allowed, *folders])
 
 
-def latest(results: Path, asked: Study) -> Path | None:
+def latest(results: Path, settings: Study) -> Path | None:
     """The newest run of a study with this very configuration; None where there is none.
 
     A run that cannot be read, such as one of an older schema, is not one to go on with.
     """
-    found = None
-    for file in sorted((results / asked.study).glob(f"*/{runs.RUN_FILE}")):
+    newest = None
+    for file in sorted((results / settings.study).glob(f"*/{runs.RUN_FILE}")):
         with suppress(BadInput):
-            if runs.open_run(file.parent)[1].config == asked.config:
-                found = file.parent
-    return found
+            if runs.open_run(file.parent)[1].config == settings.config:
+                newest = file.parent
+    return newest
 
 
 def _begin(
     folder: RunFolder,
-    asked: Study,
+    settings: Study,
     host: Host,
     name: str,
     stages: list[plan.PlannedStage],
@@ -90,39 +90,39 @@ def _begin(
         host=host.describe(),
         command=["assay", *sys.argv[1:]],
     )
-    run = _run(folder, asked, host, name, [*sessions, session])
+    run = _run(folder, settings, host, name, [*sessions, session])
     runs.save(folder, run)
     return ActiveRun(
         folder=folder,
         run=run.run,
         session=session.number,
-        study=asked,
+        study=settings,
         stages=tuple(stages),
         host=host,
     )
 
 
-def _run(folder: RunFolder, asked: Study, host: Host, name: str, sessions: list[Session]) -> Run:
-    keys = _keys(asked, host)
+def _run(folder: RunFolder, settings: Study, host: Host, name: str, sessions: list[Session]) -> Run:
+    keys = _keys(settings, host)
     return Run(
         schema=SCHEMA,
         run=folder.path.name,
         study=name,
-        config=asked.config,
+        config=settings.config,
         sessions=sessions,
-        plugins=[runs.portable(path) for path in asked.plugin_folders if path.is_dir()],
+        plugins=[runs.portable(path) for path in settings.plugin_folders if path.is_dir()],
         reasons={key: _why_null(key, host) for key in KEYS if keys.get(key) is None},
         **keys,
     )
 
 
-def _keys(asked: Study, host: Host) -> dict[str, Any]:
+def _keys(settings: Study, host: Host) -> dict[str, Any]:
     """Those of the fixed keys that a measuring study has."""
     return {
-        "batch": list(asked.batches),
-        "devices": [plan.on_device(asked, host).device],
-        "dtype": list(asked.dtypes),
-        "seed": asked.seed,
+        "batch": list(settings.batches),
+        "devices": [plan.on_device(settings, host).device],
+        "dtype": list(settings.dtypes),
+        "seed": settings.seed,
         "commit": host.commit,
         "dirty": host.dirty,
         "host": host.fingerprint,
@@ -138,7 +138,7 @@ def _why_null(key: str, host: Host) -> str:
     return "no stage of this study trains a model"
 
 
-def frozen(asked: Study, name: str) -> str:
+def frozen(settings: Study, name: str) -> str:
     """The text of a defconfig that describes `asked` under the name `name`."""
-    config = {**asked.config, "STUDY": config_file.quote(study.folder_name(name))}
-    return kconfig.minimal(replace(asked, config=config))
+    config = {**settings.config, "STUDY": config_file.quote(study.folder_name(name))}
+    return kconfig.minimal(replace(settings, config=config))

@@ -141,27 +141,27 @@ def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> A
 def _names(kind: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     """The names of the plugins that a list gives."""
     if text == ALL:
-        if there := plugins.listing(kind, folders):
-            return tuple(sorted(there))
+        if known := plugins.listing(kind, folders):
+            return tuple(sorted(known))
         raise BadInput(f"there are no {kind} plugins yet")
     entries = lists.some_entries(text)
     if ALL in entries:
         raise BadInput(f"{ALL!r} stands alone; wanted {ALL} or a list of names")
-    found = [_found(kind, entry, folders) for entry in entries]
-    lists.refuse_repeats(found, entries=entries)
-    return tuple(found)
+    names = [_found(kind, entry, folders) for entry in entries]
+    lists.refuse_repeats(names, entries=entries)
+    return tuple(names)
 
 
 def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     """Layers, each with a core, as layer:core; none where the text is empty."""
-    there = layer.names(folders)
+    known = layer.names(folders)
     if text == ALL:
-        return there
-    found = lists.entries(text)
-    for entry in found:
-        if entry not in there:
-            raise BadInput(f"there is no layer {entry!r}; wanted {ALL}, or of {', '.join(there)}")
-    return found
+        return known
+    names = lists.entries(text)
+    for entry in names:
+        if entry not in known:
+            raise BadInput(f"there is no layer {entry!r}; wanted {ALL}, or of {', '.join(known)}")
+    return names
 
 
 def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:

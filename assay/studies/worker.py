@@ -33,8 +33,8 @@ def main(request: str, result: str, parent: str) -> None:
                 raise TypeError(f"a stage yields Begin and Measurement; this one yielded a {kind}")
             elif item != last:
                 last = item
-                begun = {"begin": item.subject, "probe": item.probe, "case": item.case}
-                _write_line(file, begun)
+                start = {"begin": item.subject, "probe": item.probe, "case": item.case}
+                _write_line(file, start)
         _write_line(file, {"end": True})
 
 

@@ -97,7 +97,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
 def run_alone(
     cell: Cell, metric: str, measure: Callable[[Subject, Host], Iterable[Measurement]]
 ) -> Iterator[Begin | Measurement]:
-    """What `measure` gives for the cell's one subject on its workload; a failure under `metric`."""
+    """Apply `measure` to the cell's one subject on its workload; a failure is under `metric`."""
     yield from measuring.run_alone(request(cell, settings=_UNTIMED), metric, measure)
 
 
@@ -127,14 +127,16 @@ def unproven(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
 
 def _why_unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None:
     assert cell.workload
-    mine = [record for record in earlier if record.subject == subject]
-    broken = next((record for record in mine if record.stage == "suite" and is_wrong(record)), None)
+    of_subject = [record for record in earlier if record.subject == subject]
+    broken = next(
+        (record for record in of_subject if record.stage == "suite" and is_wrong(record)), None
+    )
     if broken:
         fails = "its" if cases_run(broken) else "it fails"
         return f"not timed: {fails} {broken.metric}: {broken.reason}"
     if CHECK in cell.probes:
         return None  # it is checked in the cell itself, before it is timed
-    here = [r for r in mine if r.workload and r.workload.name == cell.workload.name]
+    here = [r for r in of_subject if r.workload and r.workload.name == cell.workload.name]
     verdicts = [record for record in here if is_verdict(record)]
     wrong = next((record for record in verdicts if record.status != "ok"), None)
     if wrong:

@@ -1,4 +1,4 @@
-"""What is checked and measured: one module for each kind, all with one contract.
+"""Subjects, which are checked and timed: one module for each kind, all with one contract.
 
 `contract.py` says what a subject is, `outcome.py` how work on one ends. The module `<kind>` (such
 as `sequence` or `layers`, the plugin folder its implementations lie in) has `make(spec)`, the

@@ -1,4 +1,4 @@
-"""How work on a subject ends: refusals, wrong answers, lack of memory, a lost device.
+"""Ends of work on a subject: refusals, wrong answers, lack of memory, a lost device.
 
 A failure is a measurement like any other; what is raised here becomes one in `outcome_of`.
 """
@@ -17,7 +17,7 @@ from assay.workloads.workload import identity
 
 
 class Begin(msgspec.Struct, frozen=True):
-    """Says what is about to be worked on, so that a crash has a name."""
+    """Announces what is worked on next, so that a crash has a name."""
 
     subject: str
     probe: str = ""
@@ -70,17 +70,17 @@ def outcome_of(
 
 
 def out_of_memory(error: Exception) -> bool:
-    """Whether memory ran out, the machine's or a device's."""
+    """True where memory ran out, the machine's or a device's."""
     return isinstance(error, MemoryError) or _says("out_of_memory", error)
 
 
 def device_lost(error: Exception) -> bool:
-    """Whether a device can no longer be used from this process."""
+    """True where a device can no longer be used from this process."""
     return _says("device_lost", error)
 
 
 def _says(question: str, error: Exception) -> bool:
-    """Asks every framework that is loaded; one that is not cannot have raised it."""
+    """Ask every framework that is loaded; one that is not cannot have raised it."""
     loaded = (name for name in plugins.listing("frameworks") if name in sys.modules)
     return any(
         getattr(plugins.load(plugins.find("frameworks", name)), question)(error) for name in loaded

@@ -102,7 +102,7 @@ def _sample_keys(workload: Workload) -> Sampled:
         "scale": spec.scale,
         "visible": visible,
         "known": Result(
-            out=np.stack([one.out for one in known]), lse=np.stack([one.lse for one in known])
+            out=np.stack([head.out for head in known]), lse=np.stack([head.lse for head in known])
         ),
     }
     index = (batch[:, None, None], kv_head[:, None, None], key[:, None])
@@ -125,10 +125,10 @@ def _over_all_keys(workload: Workload, batch: int, kv_head: int) -> Result:
         return reference.attention(q, k, v, causal=spec.causal, scale=spec.scale, visible=visible)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        found = list(threads.map(block, range(0, spec.query_length, size)))
+        blocks = list(threads.map(block, range(0, spec.query_length, size)))
     return Result(
-        out=np.concatenate([one.out[0] for one in found], axis=1),
-        lse=np.concatenate([one.lse[0] for one in found], axis=1),
+        out=np.concatenate([block.out[0] for block in blocks], axis=1),
+        lse=np.concatenate([block.lse[0] for block in blocks], axis=1),
     )
 
 
@@ -159,5 +159,5 @@ def _chosen(generator: np.random.Generator, total: int, count: int) -> np.ndarra
     """Distinct numbers below `total`: the last, the first and others, as many as there are."""
     ends = [total - 1, 0][: min(count, total)]
     inner = generator.choice(total, size=min(count, total), replace=False)
-    found = dict.fromkeys([*ends, *inner.tolist()])
-    return np.sort(np.array(list(found)[: min(count, total)]))
+    rows = dict.fromkeys([*ends, *inner.tolist()])
+    return np.sort(np.array(list(rows)[: min(count, total)]))

@@ -219,14 +219,14 @@ def bind_loaded(
 
 def _marks(framework: ModuleType, workload: Workload, device: str) -> dict[str, Any]:
     """The masks of a workload, as the implementation is given them."""
-    found: dict[str, Any] = {"window": workload.spec.window} if workload.spec.window else {}
+    marks: dict[str, Any] = {"window": workload.spec.window} if workload.spec.window else {}
     if workload.lengths is not None:
-        found["lengths"] = framework.marks(workload.lengths, device)
+        marks["lengths"] = framework.marks(workload.lengths, device)
     if workload.mask is not None:
-        found["mask"] = framework.marks(workload.mask, device)
+        marks["mask"] = framework.marks(workload.mask, device)
     if workload.cu_seqlens is not None:
-        found["cu_seqlens"] = tuple(framework.marks(a, device) for a in workload.cu_seqlens)
-    return found
+        marks["cu_seqlens"] = tuple(framework.marks(a, device) for a in workload.cu_seqlens)
+    return marks
 
 
 def framework_named(name: str) -> ModuleType:

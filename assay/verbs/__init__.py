@@ -1,3 +1,3 @@
-"""What `assay` can be told to do; one file for each verb."""
+"""Verbs of the command line; one file each."""
 
 CONTRACT = ("command",)

@@ -63,9 +63,9 @@ def load_study(
 
     if config is not None and not config.exists() and len(config.parts) == 1:
         config = kconfig.defconfig(config.name)
-    given = {entry.partition("=")[0] for entry in sets or ()}
+    overridden = {entry.partition("=")[0] for entry in sets or ()}
     last = {entry.partition("=")[0]: entry for entry in flags}
-    from_flags = [entry for symbol, entry in last.items() if symbol not in given]
+    from_flags = [entry for symbol, entry in last.items() if symbol not in overridden]
     return kconfig.load(config, [*from_flags, *(sets or ())], plugins or ())
 
 
@@ -87,8 +87,8 @@ def as_settings(
         "DTYPES": dtype,
         "SEED": None if seed is None else str(seed),
     }
-    found = [f"{symbol}={value}" for symbol, value in named.items() if value is not None]
-    return [*(QUICK if quick else ()), *found, *(_device(device) if device else ())]
+    settings = [f"{symbol}={value}" for symbol, value in named.items() if value is not None]
+    return [*(QUICK if quick else ()), *settings, *(_device(device) if device else ())]
 
 
 def _device(device: str) -> list[str]:

@@ -52,7 +52,7 @@ class Earlier:
         return cls(run=run, records=records)
 
     def settings(self) -> list[str]:
-        """What the earlier run measured, as SYMBOL=VALUE; files that it names are left out, for
+        """Settings of the earlier run, as SYMBOL=VALUE; files that it names are left out, for
         whoever runs them has to name them."""
         from assay.records.run import plugins_named_by
         from assay.studies.config_file import unquote
@@ -67,8 +67,8 @@ class Earlier:
         from assay.reports.law_tables import changes_table
         from assay.reports.terminal import console, show
 
-        found = changes(records, self.records)
-        if not found:
+        compared = changes(records, self.records)
+        if not compared:
             raise BadInput("nothing was timed in both runs; compare the same workloads")
-        show(changes_table(found, self.run.run), console())
-        return DOES_NOT_HOLD if any(change.slower for change in found) else HOLDS
+        show(changes_table(compared, self.run.run), console())
+        return DOES_NOT_HOLD if any(change.slower for change in compared) else HOLDS

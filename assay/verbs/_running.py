@@ -1,8 +1,9 @@
-"""How verbs run a study: progress while it runs, tables after it, an exit code at the end."""
+"""A study run by a verb: progress while it runs, tables after it, an exit code at the end."""
 
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -49,7 +50,7 @@ class Progress:
 
     def stage(self, name: str, due: int, total: int) -> None:
         kept = f", {total - due} kept" if due < total else ""
-        self.note(f"stage {name}: {due} cells to do{kept}")
+        self.note(f"stage {name}: {due} {'cell' if due == 1 else 'cells'} to run{kept}")
         self._task = self._bar.add_task(name, total=due)
 
     def cell(self, name: str, status: "Status", reason: str | None, elapsed_s: float) -> None:
@@ -104,6 +105,32 @@ def run(
     return code or (judge(records) if judge else code)
 
 
+def run_adhoc(
+    verb: str,
+    study: "Study",
+    *,
+    out: Path,
+    as_json: bool,
+    dry_run: bool,
+    judge: Judge | None = None,
+    show: Show | None = None,
+) -> int:
+    """Run `study` into results/<verb>, or the folder of its own name where it has one.
+
+    `judge` says more of the records, and gives an exit code of its own; `show` prints the
+    run in its own way.
+    """
+    from assay import host
+    from assay.studies import session
+
+    if dry_run:
+        show_plan(study, as_json=as_json)
+        return 0
+    name = verb if study.study == "unnamed" else study.study
+    active = session.started(study, host.inspect(), out, name)
+    return run(active, as_json=as_json, results=True, judge=judge, show=show)
+
+
 def show_report(report: "Report", *, results: bool) -> None:
     """The report on the terminal: verdict, how subjects compare, what went wrong, stages; results
     if asked, or where nothing was compared."""
@@ -129,7 +156,7 @@ def print_json(records: "Sequence[Record]") -> None:
 
 
 def show_plan(study: "Study", *, as_json: bool = False) -> None:
-    """What running a study would do here, without doing any of it."""
+    """Show the cells that a study would run here, without running any."""
     from assay import host
     from assay.reports.table import Table
     from assay.studies import plan

@@ -53,7 +53,7 @@ def bench(
     dry_run: flags.DryRun = False,
 ) -> None:
     from assay.verbs import _regression
-    from assay.verbs._adhoc import run_adhoc
+    from assay.verbs._running import run_adhoc
 
     settings = flags.as_settings(
         # The first implementation is the one that ratios are taken against.
@@ -78,8 +78,10 @@ def bench(
         stages += ["noise"]
         settings = [*earlier.settings(), "NOISE_COMPARISONS=10", *settings]
     of_its_own = config and not itself and not earlier  # a defconfig says its stages
-    asked = [] if of_its_own else [f"STAGES={','.join(stages)}", "SUITE_QUICK=y"]
-    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=[*asked, *settings])
+    stage_settings = [] if of_its_own else [f"STAGES={','.join(stages)}", "SUITE_QUICK=y"]
+    study = flags.load_study(
+        config=config, sets=sets, plugins=plugins, flags=[*stage_settings, *settings]
+    )
 
     def judge(records: "Sequence[Record]") -> int:
         return earlier.judge(records) if earlier else 0

@@ -80,7 +80,7 @@ def check(
             config=None, sets=sets, plugins=plugins, flags=["STAGES=models", f"MODELS={chosen}"]
         )
         finish(_check_models(study, out=out, as_json=as_json, dry_run=dry_run))
-    from assay.verbs._adhoc import run_adhoc
+    from assay.verbs._running import run_adhoc
 
     settings = flags.as_settings(
         impl=_chosen([*(names or ()), *([impl] if impl else ())], framework, plugins or ()),
@@ -129,8 +129,7 @@ def _refuse_attention_flags(models: str, values: Mapping[str, Any]) -> None:
 def _check_models(study: "Study", *, out: Path, as_json: bool, dry_run: bool) -> int:
     from assay.correctness.models.selection import select
     from assay.reports.tables.models import selection_table, show_models
-    from assay.verbs._adhoc import run_adhoc
-    from assay.verbs._running import tell
+    from assay.verbs._running import run_adhoc, tell
 
     selection = select(study.models, study.plugin_folders)
     for warning in selection.warnings:
@@ -147,11 +146,11 @@ def _refuse_no_probe(study: "Study") -> None:
     from assay import plugins
     from assay.errors import BadInput
 
-    there = plugins.listing("probes", study.plugin_folders)
-    known = [name for name, probe in there.items() if probe.literals["STAGE"] == "check"]
+    probes = plugins.listing("probes", study.plugin_folders)
+    known = [name for name, probe in probes.items() if probe.literals["STAGE"] == "check"]
     if not set(known) & set(study.probes):
-        asked = ", ".join(study.probes)
-        raise BadInput(f"{asked} says nothing of correctness; wanted some of {', '.join(known)}")
+        chosen = ", ".join(study.probes)
+        raise BadInput(f"{chosen} says nothing of correctness; wanted some of {', '.join(known)}")
 
 
 def _chosen(names: list[str], framework: str | None, folders: Sequence[Path]) -> str | None:
@@ -161,12 +160,14 @@ def _chosen(names: list[str], framework: str | None, folders: Sequence[Path]) ->
     from assay import plugins
     from assay.errors import BadInput
 
-    asked = ",".join(names)
-    if asked not in ("", "all"):
-        raise BadInput(f"--framework {framework} chooses among all; {asked} is already chosen")
-    there = plugins.listing("sequence", plugins.check_folders(folders))
-    chosen = [name for name, plugin in there.items() if framework in plugin.requires]
+    named = ",".join(names)
+    if named not in ("", "all"):
+        raise BadInput(f"--framework {framework} chooses among all; {named} is already chosen")
+    known = plugins.listing("sequence", plugins.check_folders(folders))
+    chosen = [name for name, plugin in known.items() if framework in plugin.requires]
     if not chosen:
-        known = sorted({package for plugin in there.values() for package in plugin.requires})
-        raise BadInput(f"no implementation needs {framework!r}; wanted one of {', '.join(known)}")
+        packages = sorted({package for plugin in known.values() for package in plugin.requires})
+        raise BadInput(
+            f"no implementation needs {framework!r}; wanted one of {', '.join(packages)}"
+        )
     return ",".join(chosen)

@@ -37,7 +37,7 @@ def replay(
     dry_run: flags.DryRun = False,
 ) -> None:
     from assay.captures.inputs import workload_entry
-    from assay.verbs._adhoc import run_adhoc
+    from assay.verbs._running import run_adhoc
 
     settings = flags.as_settings(
         impl=impl,

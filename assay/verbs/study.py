@@ -60,12 +60,12 @@ def run(
         return
     earlier = session.latest(out, study) if keep_going else None
     here = host.inspect()
-    begun = (
+    active = (
         session.resumed(earlier, study, here)
         if earlier
         else session.started(study, here, out, study.study)
     )
-    finish(_running.run(begun, as_json=as_json))
+    finish(_running.run(active, as_json=as_json))
 
 
 def status(
@@ -75,7 +75,7 @@ def status(
     trust: flags.TrustPlugins = False,
     as_json: flags.Json = False,
 ) -> None:
-    """What of a run is done, and what resuming it would do. Example: assay study status"""
+    """Show what of a run is done and what resuming would run. Example: assay study status"""
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
@@ -94,12 +94,12 @@ def status(
             why = plans.why_due(stage, planned, before, here, blocked)
             rows.append((stage.name, planned.cell.name, f"to do: {why}" if why else "done"))
         earlier += current(before)
-    left = sum(row[2] != "done" for row in rows)
+    due = sum(row[2] != "done" for row in rows)
     table = Table(
-        title=f"{folder.path}: {len(rows) - left} of {len(rows)} cells done",
+        title=f"{folder.path}: {len(rows) - due} of {len(rows)} cells done",
         columns=("stage", "cell", "state"),
         rows=tuple(rows),
-        note=f"go on with: assay study resume {folder.path}" if left else "",
+        note=f"go on with: assay study resume {folder.path}" if due else "",
     )
     tell(table, as_json=as_json)
 
@@ -123,8 +123,8 @@ def resume(
 
     path = path or newest_run(out)
     study = session.study_of(open_run(path)[1], plugin_folders=plugins or (), trust=trust)
-    begun = session.resumed(path, study, host.inspect())
-    finish(_running.run(begun, as_json=as_json))
+    active = session.resumed(path, study, host.inspect())
+    finish(_running.run(active, as_json=as_json))
 
 
 def freeze(

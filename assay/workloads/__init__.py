@@ -1,1 +1,1 @@
-"""What goes in: framework-neutral arrays with a content hash."""
+"""Inputs: framework-neutral arrays with a content hash."""

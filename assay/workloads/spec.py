@@ -1,4 +1,4 @@
-"""What a workload is: shapes, dtype and mask of one attention call, with a name that says it all.
+"""Specification of a workload: shapes, dtype and mask of one attention call, and its name.
 
     b2_h8_kv2_q113_k1023_d64_causal_float32     batch 2, 8 query and 2 kv heads, 113 queries, ...
     b1_h1_kv1_q9_k9_d16_full_float16_w4_ties    what is unusual comes last: window 4, ties
@@ -93,7 +93,7 @@ class WorkloadSpec:
 
     @property
     def scale(self) -> float:
-        """What scores are multiplied by: one over the root of the head dimension, as a rule."""
+        """Factor of the scores: one over the root of the head dimension, as a rule."""
         if self.exact_scale is not None:
             return self.exact_scale
         return self.scale_percent / 100 * self.head_dim**-0.5
@@ -108,17 +108,17 @@ class WorkloadSpec:
 
     @property
     def extras(self) -> frozenset[str]:
-        """What an implementation must accept, beyond the plain call, to be given this workload."""
-        asked = {
+        """Options that an implementation must accept beyond the plain call for this workload."""
+        options = {
             "window": self.window,
             "cu_seqlens": self.packed,
             "lengths": self.padded,
             "mask": self.masked,
         }
-        return frozenset(name for name, wanted in asked.items() if wanted)
+        return frozenset(name for name, wanted in options.items() if wanted)
 
     def as_dict(self) -> dict[str, Any]:
-        """What defines it; the unusual fields only where they are."""
+        """Defining fields; the unusual ones only where they are set."""
         usual = {field.name: field.default for field in fields(self)}
         values = {name: getattr(self, name) for name in usual}
         return {name: value for name, value in values.items() if value != usual[name]}
@@ -126,28 +126,28 @@ class WorkloadSpec:
 
 def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
     """The workload that `name` describes; what it leaves out comes from `defaults`."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for part in name.split("_"):
         match = re.fullmatch(r"([a-z]+)(\d+)", part)
         if part in MASKS:
-            given["causal"] = part == MASKS[0]
+            values["causal"] = part == MASKS[0]
         elif part in DTYPES:
-            given["dtype"] = part
+            values["dtype"] = part
         elif part in _FLAGS:
-            given[part] = True
+            values[part] = True
         elif part in VALUES:
-            given["values"] = part
+            values["values"] = part
         elif part in LAYOUTS:
-            given["layout"] = part
+            values["layout"] = part
         elif match and match[1] in _NUMBERS:
-            given[_NUMBERS[match[1]]] = int(match[2])
+            values[_NUMBERS[match[1]]] = int(match[2])
         elif match and match[1] == "s":
-            given["query_length"] = given["key_length"] = int(match[2])
+            values["query_length"] = values["key_length"] = int(match[2])
         else:
             raise BadInput(
                 f"workload {name!r}: {part!r} is not understood; write for example "
                 "b1_h8_kv2_q113_k1023_d64_causal_float32, b1_h8_s128, or captured:STORE#RECORD"
             )
-    if "heads" in given:
-        given.setdefault("kv_heads", given["heads"])
-    return WorkloadSpec(**{**defaults.as_dict(), **given})
+    if "heads" in values:
+        values.setdefault("kv_heads", values["heads"])
+    return WorkloadSpec(**{**defaults.as_dict(), **values})

@@ -43,7 +43,7 @@ def _masks(spec: WorkloadSpec, generator: "np.random.Generator") -> dict[str, An
 
 
 def _starts(total: int, count: int, generator: "np.random.Generator") -> "np.ndarray":
-    """Where `count` sequences of random lengths begin, and the last ends; some may be empty."""
+    """Starts of `count` sequences of random lengths, and the end of the last; some may be empty."""
     import numpy as np
 
     inner = np.sort(generator.integers(0, total + 1, count - 1))

@@ -1,4 +1,4 @@
-"""Which keys each query may see, as one boolean array: the meaning of every mask in one place.
+"""Keys that each query may see, as one boolean array: the meaning of every mask in one place.
 
 M queries, N keys. Query i of M stands at position i + N - M among the keys (bottom-right), so with
 `causal` it sees keys up to there; with a window, keys closer than that many places.

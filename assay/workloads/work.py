@@ -1,4 +1,4 @@
-"""What a workload asks of a machine, by formula: operations, bytes that must move, the KV cache.
+"""Work of a workload by formula: operations, bytes that must move, the KV cache.
 
 B batch, H query heads, M queries, N keys, D head dimension. A visible pair costs 2 D operations for
 its score and 2 D for its share of the output; the backward pass makes five such products of the
@@ -65,7 +65,7 @@ def key_bytes(spec: WorkloadSpec) -> int:
 
 
 def visible_pairs(workload: Workload) -> int:
-    """How many keys the queries of one head see, added up over queries and batch."""
+    """Number of keys that the queries of one head see, summed over queries and batch."""
     spec = workload.spec
     if workload.mask is not None:  # as large as what it takes to count it
         per_row = workload.visible.sum(axis=(2, 3), dtype=int)  # [batch or 1, 1]
@@ -78,14 +78,14 @@ def visible_pairs(workload: Workload) -> int:
     shape = (spec.query_length, spec.key_length)
     if workload.lengths is None:
         return spec.batch * int(keys_per_query(*shape, **limits).sum())
-    there = workload.lengths.tolist()
-    return sum(int(keys_per_query(*shape, **limits, there=n).sum()) for n in there)
+    present = workload.lengths.tolist()
+    return sum(int(keys_per_query(*shape, **limits, present=n).sum()) for n in present)
 
 
 def keys_per_query(
-    queries: int, keys: int, *, causal: bool, window: int = 0, there: int | None = None
+    queries: int, keys: int, *, causal: bool, window: int = 0, present: int | None = None
 ) -> "np.ndarray":  # [M] of int64
-    """How many keys each query sees, aligned bottom-right; only the first `there` keys exist."""
+    """Keys that each query sees, aligned bottom-right; only the first `present` keys exist."""
     import numpy as np
 
     position = np.arange(queries, dtype=np.int64) + keys - queries
@@ -94,5 +94,5 @@ def keys_per_query(
     if window:
         first = np.maximum(first, position - window + 1)
         last = np.minimum(last, position + window - 1)
-    end = keys if there is None else there
+    end = keys if present is None else present
     return np.maximum(np.minimum(last, end - 1) - first + 1, 0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Captured:
-    """What a model computed of a captured workload, and with what."""
+    """Results that a model computed of a captured workload, and the code that computed them."""
 
     out: "np.ndarray"  # [batch, heads, queries, head_dim]
     implementation: str | None
@@ -88,5 +88,5 @@ class Workload:
 
 
 def identity(spec: WorkloadSpec, content: str | None = None) -> WorkloadIdentity:
-    """How records name a workload; `content` is None while its arrays are not made."""
+    """Identity of a workload in records; `content` is None while its arrays are not made."""
     return WorkloadIdentity(name=spec.name, spec=spec.as_dict(), content=content)

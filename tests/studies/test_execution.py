@@ -20,7 +20,7 @@ OUTCOMES = {
     "exits_with_0": ("failed", "the process ended with exit code 0 before the cell was done"),
     "raises": (
         "failed",
-        "the process ended with exit code 1; it last said: ValueError: what went wrong",
+        "the process ended with exit code 1; its last line: ValueError: what went wrong",
     ),
     "hangs": ("timeout", f"ran longer than {TIMEOUT_S} s (CELL_TIMEOUT_S)"),
     "gets_a_real_time_signal": ("failed", "the process was ended by signal 40"),

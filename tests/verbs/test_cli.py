@@ -189,7 +189,7 @@ def test_status_and_resume_of_a_finished_run(checked):
     status = assay("study", "status", cwd=checked)
     assert status.returncode == 0 and "1 of 1 cells" in status.stdout
     resume = assay("study", "resume", cwd=checked)
-    assert resume.returncode == 0 and "0 cells to do, 1 kept" in resume.stderr
+    assert resume.returncode == 0 and "0 cells to run, 1 kept" in resume.stderr
 
 
 def test_run_json_has_every_fixed_key(checked):
@@ -270,7 +270,7 @@ def test_make_starts_anew_where_an_old_run_cannot_be_read(tmp_path):
     first = assay("study", "run", "--continue", *sets, cwd=tmp_path)
     again = assay("study", "run", "--continue", *sets, cwd=tmp_path)
     assert first.returncode == again.returncode == 0, first.stderr + again.stderr
-    assert "1 cells to do" in first.stderr and "0 cells to do, 1 kept" in again.stderr
+    assert "1 cell to run" in first.stderr and "0 cells to run, 1 kept" in again.stderr
     assert (old / "run.json").read_text() == '{"schema": 0}'
 
 
@@ -299,4 +299,4 @@ def test_a_stage_whose_cells_are_none_is_named(tmp_path):
         '"""Odd."""\n\n\ndef cells(study):\n    return ["a"]\n\n\ndef run(cell):\n    yield\n'
     )
     done = assay("study", "plan", "--plugins", "mine", "--set", "STAGES=odd", cwd=tmp_path)
-    assert done.returncode == 2 and "something else than Cell" in done.stderr
+    assert done.returncode == 2 and "cells() must return Cell objects" in done.stderr

@@ -50,12 +50,12 @@ def bits(array: jax.Array) -> bytes:
 
 
 def taken(array: jax.Array, index: Sequence[np.ndarray]) -> jax.Array:
-    """What lies at some places, given by an integer array for each of the first axes."""
+    """Return the elements at some places, given by an integer array for each of the first axes."""
     return array[tuple(index)]
 
 
 def all_finite(array: jax.Array) -> bool:
-    """Whether no element is infinite or NaN; -inf of an LSE that sees nothing counts as finite."""
+    """True where no element is infinite or NaN; -inf of an LSE that sees nothing is finite."""
     if array.ndim == 3:
         return not bool((jnp.isnan(array) | jnp.isposinf(array)).any())
     return bool(jnp.isfinite(array).all())
@@ -109,14 +109,14 @@ def gradients(
     """The output of `call(*inputs)` and the gradient of each wanted input, None where none is."""
 
     def of_wanted(*leaves: jax.Array) -> jax.Array:
-        given = iter(leaves)
-        return call(*(next(given) if w else x for x, w in zip(inputs, wanted, strict=True)))
+        arrays = iter(leaves)
+        return call(*(next(arrays) if w else x for x, w in zip(inputs, wanted, strict=True)))
 
     out, pull_back = jax.vjp(of_wanted, *(x for x, w in zip(inputs, wanted, strict=True) if w))
     if not is_array(out):
         return out, (None, None, None)
-    found = iter(pull_back(grad_out))
-    return out, tuple(next(found) if needed else None for needed in wanted)
+    cotangents = iter(pull_back(grad_out))
+    return out, tuple(next(cotangents) if needed else None for needed in wanted)
 
 
 @contextmanager
@@ -131,7 +131,9 @@ def pullback(
     """Runs the forward pass; what comes back runs the backward pass. Both are compiled once."""
     function, bound = apart(call)
     if not state:
-        state["forward"] = jax.jit(lambda bound, *given: jax.vjp(partial(function, *bound), *given))
+        state["forward"] = jax.jit(
+            lambda bound, *arrays: jax.vjp(partial(function, *bound), *arrays)
+        )
         state["backward"] = jax.jit(lambda pull_back, grad_out: pull_back(grad_out))
     _, pull_back = jax.block_until_ready(state["forward"](bound, *inputs))
     return partial(state["backward"], pull_back)
@@ -146,8 +148,8 @@ def trained(
     """The gradients, by a forward and a backward pass that are compiled together."""
     function, bound = apart(call)
 
-    def both(bound: tuple, given: tuple, grad_out: jax.Array) -> tuple[jax.Array, ...]:
-        return jax.vjp(partial(function, *bound), *given)[1](grad_out)
+    def both(bound: tuple, arrays: tuple, grad_out: jax.Array) -> tuple[jax.Array, ...]:
+        return jax.vjp(partial(function, *bound), *arrays)[1](grad_out)
 
     if not state:
         state["both"] = jax.jit(both)
@@ -195,12 +197,12 @@ def empty_cache(device: str) -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of JAX means that memory ran out, and not a kernel's shared memory."""
-    told = str(error)
-    exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in told
-    return exhausted and "shared memory" not in told.lower()
+    """True where an error of JAX means that memory ran out, and not a kernel's shared memory."""
+    message = str(error)
+    exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in message
+    return exhausted and "shared memory" not in message.lower()
 
 
 def device_lost(error: BaseException) -> bool:
-    """Whether a CUDA error left the device unusable, such as an illegal memory access."""
+    """True where a CUDA error left the device unusable, such as an illegal memory access."""
     return isinstance(error, jax.errors.JaxRuntimeError) and "CUDA_ERROR_ILLEGAL" in str(error)

@@ -18,7 +18,7 @@ def operations(text: str) -> list[Operation]:
     """One for each working instruction, named by what it is; a custom call by its target."""
     lines = text.splitlines()
     fused = {m[1] for line in lines if " fusion(" in line for m in _CALLED.finditer(line)}
-    found, inside = [], ""
+    operations, inside = [], ""
     for line in lines:
         if computation := _COMPUTATION.match(line):
             inside = computation[1]
@@ -27,5 +27,5 @@ def operations(text: str) -> list[Operation]:
             continue
         target = _TARGET.search(line)
         name = f"{instruction[2]} {target[1]}" if target else instruction[2]
-        found.append(Operation(name=name))
-    return found
+        operations.append(Operation(name=name))
+    return operations

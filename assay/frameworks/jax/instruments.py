@@ -30,8 +30,8 @@ def saved_bytes(
 
 
 def operations(call: Callable[..., Any], inputs: Sequence[jax.Array]) -> list[Operation]:
-    """What the compiled program consists of; how long each part takes it does not say."""
-    text = jax.jit(lambda *given: call(*given)).lower(*inputs).compile().as_text()
+    """Operations of the compiled program; their durations are unknown."""
+    text = jax.jit(lambda *arrays: call(*arrays)).lower(*inputs).compile().as_text()
     return hlo.operations(text or "")
 
 

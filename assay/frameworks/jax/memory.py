@@ -22,11 +22,11 @@ def peak(call: Callable[..., Any], inputs: Sequence[jax.Array], grad_out: Any = 
 
     function, bound = apart(call)
 
-    def forward(bound: tuple, *given: jax.Array) -> Any:
-        return function(*bound, *given)
+    def forward(bound: tuple, *arrays: jax.Array) -> Any:
+        return function(*bound, *arrays)
 
-    def both(bound: tuple, grad: jax.Array, *given: jax.Array) -> Any:
-        out, pull_back = jax.vjp(partial(function, *bound), *given)
+    def both(bound: tuple, grad: jax.Array, *arrays: jax.Array) -> Any:
+        out, pull_back = jax.vjp(partial(function, *bound), *arrays)
         return out, pull_back(grad)
 
     if grad_out is None:
@@ -42,7 +42,7 @@ def peak(call: Callable[..., Any], inputs: Sequence[jax.Array], grad_out: Any = 
 
 def saved_bytes(call: Callable[..., Any], inputs: Sequence[jax.Array]) -> Reading:
     """The residuals of `call(*inputs)`: what the function that jax.vjp returns holds."""
-    traced = jax.make_jaxpr(lambda *given: jax.vjp(call, *given)[1])(*inputs).jaxpr
+    traced = jax.make_jaxpr(lambda *arrays: jax.vjp(call, *arrays)[1])(*inputs).jaxpr
     theirs = {id(variable) for variable in (*traced.invars, *traced.constvars)}
     kept = {
         id(variable): variable.aval.size * variable.aval.dtype.itemsize

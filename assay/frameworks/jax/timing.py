@@ -25,14 +25,14 @@ class _Host:
 
 
 def clock(device: str) -> _Host:
-    """What times work on `device`: `time(work)` gives milliseconds and what `work` returned."""
+    """Return a clock of `device`: its `time(work)` returns milliseconds and the result."""
     return _Host()
 
 
 @cache
 def flusher(device: str) -> Callable[[], str]:
     """A function that waits for the device, empties its caches and says what it did."""
-    size, said = (
+    size, state = (
         caches.to_write() if device == "cpu" else (256 << 20, "cold: 256 MiB written before")
     )
     buffer = place(np.zeros(size, np.int8), "int8", device)
@@ -40,7 +40,7 @@ def flusher(device: str) -> Callable[[], str]:
     def flush() -> str:
         nonlocal buffer
         buffer = jax.block_until_ready(_rewritten(buffer))
-        return said
+        return state
 
     return flush
 

@@ -61,12 +61,12 @@ def bits(tensor: torch.Tensor) -> bytes:
 
 
 def taken(tensor: torch.Tensor, index: Sequence[np.ndarray]) -> torch.Tensor:
-    """What lies at some places, given by an integer array for each of the first axes."""
+    """Return the elements at some places, given by an integer array for each of the first axes."""
     return tensor[tuple(torch.from_numpy(i).to(tensor.device) for i in index)]
 
 
 def all_finite(tensor: torch.Tensor) -> bool:
-    """Whether no element is infinite or NaN; -inf of an LSE that sees nothing counts as finite."""
+    """True where no element is infinite or NaN; -inf of an LSE that sees nothing is finite."""
     if tensor.dim() == 3:
         return not bool((tensor.isnan() | tensor.isposinf()).any())
     return bool(tensor.isfinite().all())
@@ -127,8 +127,8 @@ def gradients(
     if not (is_array(out) and out.requires_grad):
         return out, (None, None, None)
     needed = [leaf for leaf in leaves if leaf.requires_grad]
-    found = iter(torch.autograd.grad(out, needed, grad_out, allow_unused=True))
-    return out, tuple(next(found) if leaf.requires_grad else None for leaf in leaves)
+    cotangents = iter(torch.autograd.grad(out, needed, grad_out, allow_unused=True))
+    return out, tuple(next(cotangents) if leaf.requires_grad else None for leaf in leaves)
 
 
 @contextmanager
@@ -214,7 +214,7 @@ def empty_cache(device: str) -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an error of this framework means that memory ran out."""
+    """True where an error of this framework means that memory ran out."""
     return isinstance(error, torch.OutOfMemoryError) or any(w in str(error) for w in _NO_MEMORY)
 
 
@@ -223,5 +223,5 @@ _NO_MEMORY = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC
 
 
 def device_lost(error: BaseException) -> bool:
-    """Whether a CUDA error left the device unusable, such as an illegal memory access."""
+    """True where a CUDA error left the device unusable, such as an illegal memory access."""
     return type(error).__name__ == "AcceleratorError"

@@ -66,7 +66,7 @@ class _Watch(TorchDispatchMode):
 
 
 def copied_bytes(call: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Reading:
-    """How many bytes of copies one forward call writes.
+    """Count the bytes of copies that one forward call writes.
 
     Not known of what torch.compile made: while it is watched, torch runs the program it came from.
     """
@@ -80,7 +80,7 @@ def copied_bytes(call: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Re
 
 
 def _compiles(run: Callable[[], Any]) -> bool:
-    """Whether a call goes through torch.compile, going by the ranges that leaves in a profile."""
+    """True where a profile has the ranges that torch.compile leaves there."""
     if "torch._dynamo" not in sys.modules:
         return False
     with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as watched:

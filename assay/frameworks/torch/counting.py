@@ -45,26 +45,26 @@ class _Counter(TorchDispatchMode):
         result = function(*args, **kwargs)
         name = function.overloadpacket.__name__
         if not _is_free(function, name, (args, kwargs), result):
-            given = dict(zip((a.name for a in function._schema.arguments), args, strict=False))
-            given |= kwargs
+            arguments = dict(zip((a.name for a in function._schema.arguments), args, strict=False))
+            arguments |= kwargs
             self.operators.append(
                 CountedOperator(
                     name=name,
-                    flops=_flops(function, args, kwargs, given, result),
-                    bytes=_read(name, given, result) + _bytes(result),
+                    flops=_flops(function, args, kwargs, arguments, result),
+                    bytes=_read(name, arguments, result) + _bytes(result),
                 )
             )
         return result
 
 
-def _is_free(function: Any, name: str, given: Any, result: Any) -> bool:
+def _is_free(function: Any, name: str, arguments: Any, result: Any) -> bool:
     """True where no byte moves: a view, memory that is only reserved, a property of a tensor."""
     outputs = _tensors(result)
     if not outputs or name.removeprefix("new_").startswith("empty"):
         return True
     if function._schema.is_mutable:
         return False
-    inputs = {tensor.untyped_storage()._cdata for tensor in _tensors(given)}
+    inputs = {tensor.untyped_storage()._cdata for tensor in _tensors(arguments)}
     return all(tensor.untyped_storage()._cdata in inputs for tensor in outputs)
 
 
@@ -74,29 +74,29 @@ _LOOKUPS = {"embedding": "weight", "index_select": "self", "index": "self", "gat
 _BARELY_READ = {"nll_loss_forward": "self", "nll_loss_backward": "self"}
 
 
-def _read(name: str, given: dict[str, Any], result: Any) -> int:
+def _read(name: str, arguments: dict[str, Any], result: Any) -> int:
     skipped = {"out", _BARELY_READ.get(name), "self" if name in _WRITTEN else None}
     lookup = _LOOKUPS.get(name)
-    read = _bytes([value for key, value in given.items() if key not in skipped | {lookup}])
+    read = _bytes([value for key, value in arguments.items() if key not in skipped | {lookup}])
     return read + (_bytes(result) if lookup else 0)
 
 
-def _flops(function: Any, args: tuple, kwargs: dict, given: dict[str, Any], result: Any) -> int:
+def _flops(function: Any, args: tuple, kwargs: dict, arguments: dict[str, Any], result: Any) -> int:
     packet = function.overloadpacket
-    if "attention" in packet.__name__ and "query" in given:
-        return _attention_flops(given, backward="backward" in packet.__name__)
+    if "attention" in packet.__name__ and "query" in arguments:
+        return _attention_flops(arguments, backward="backward" in packet.__name__)
     if packet in flop_registry:
         return int(flop_registry[packet](*args, **kwargs, out_val=result))
     return 0
 
 
-def _attention_flops(given: dict[str, Any], *, backward: bool) -> int:
+def _attention_flops(arguments: dict[str, Any], *, backward: bool) -> int:
     """FLOPs of two products forward, of five backward: one of these recomputes the scores."""
-    (batch, heads, new, width), keys = given["query"].shape, given["key"].shape[-2]
-    value_width = given["value"].shape[-1]
+    (batch, heads, new, width), keys = arguments["query"].shape, arguments["key"].shape[-2]
+    value_width = arguments["value"].shape[-1]
     per_score = 3 * width + 2 * value_width if backward else width + value_width
     scores = new * keys
-    if given.get("is_causal"):
+    if arguments.get("is_causal"):
         scores = sum(min(row + 1, keys) for row in range(new))
     return 2 * batch * heads * scores * per_score
 

@@ -39,8 +39,8 @@ def saved_bytes(
     call: Callable[..., Any], inputs: Sequence[torch.Tensor], options: Mapping[str, Any]
 ) -> Reading:
     """Kept from the forward pass for the backward; masks and lengths in `options` are inputs."""
-    given = [x for value in options.values() for x in _each(value) if isinstance(x, torch.Tensor)]
-    return saved.saved_bytes(call, inputs, given)
+    others = [x for value in options.values() for x in _each(value) if isinstance(x, torch.Tensor)]
+    return saved.saved_bytes(call, inputs, others)
 
 
 def _each(value: Any) -> Sequence[Any]:

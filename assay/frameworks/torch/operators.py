@@ -31,7 +31,7 @@ _NO_WORK = frozenset(
 
 
 def operations(run: Callable[[], Any]) -> list[Operation]:
-    """What one call runs, after one that is not watched, with the time each takes by itself.
+    """Operators of one call, after one that is not profiled, with the time each takes by itself.
 
     An operator that hands its work on to others encloses them.
     """
@@ -46,7 +46,7 @@ def operations(run: Callable[[], Any]) -> list[Operation]:
 
 
 def _hands_on(event: Any) -> bool:
-    """Whether it does no work itself: it only makes views or memory, or its children work."""
+    """True where it does no work itself: it only makes views or memory, or its children work."""
     return event.name in _NO_WORK or any(_works(child) for child in event.cpu_children)
 
 

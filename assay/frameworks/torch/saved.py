@@ -1,4 +1,4 @@
-"""What torch's autograd keeps from a forward pass for the backward, in bytes.
+"""Bytes that torch's autograd keeps from a forward pass for the backward pass.
 
 Counted are storages, each once and whole, that are not those of the inputs. A tensor that an
 implementation hangs onto its context by hand is not seen.
@@ -18,11 +18,11 @@ SOURCE = (
 
 
 def saved_bytes(
-    call: Callable[..., Any], inputs: Sequence[torch.Tensor], given: Sequence[torch.Tensor] = ()
+    call: Callable[..., Any], inputs: Sequence[torch.Tensor], others: Sequence[torch.Tensor] = ()
 ) -> Reading:
-    """Of `call(*inputs)` with all inputs requiring gradients; `given` are its other tensors."""
+    """Of `call(*inputs)` with all inputs requiring gradients; `others` are its other tensors."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
-    theirs = {_address(tensor) for tensor in (*leaves, *given)}
+    theirs = {_address(tensor) for tensor in (*leaves, *others)}
     kept: dict[int, int] = {}
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

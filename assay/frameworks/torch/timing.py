@@ -40,9 +40,9 @@ class _Events:
         hidden_ms = min(_HEADROOM * self._longest_ms, _MOST_HIDDEN_MS)
         torch.cuda._sleep(round(hidden_ms * self._cycles_per_ms))
         start.record()
-        begun = time.perf_counter_ns()
+        launched = time.perf_counter_ns()
         result = work()
-        self.launch_ms = (time.perf_counter_ns() - begun) / 1e6
+        self.launch_ms = (time.perf_counter_ns() - launched) / 1e6
         end.record()
         end.synchronize()
         # The first calls may compile; what they took says nothing of the next.
@@ -57,7 +57,7 @@ _HEADROOM = 2.0  # a launch may take longer than the one before
 
 @cache
 def _cycles_per_ms(device: str) -> float:
-    """How many cycles a millisecond has here: the clock is not the one of the data sheet."""
+    """Number of cycles in a millisecond here: the clock is not the one of the data sheet."""
     trial, elapsed = 20_000_000, []
     for _ in range(5):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -70,7 +70,7 @@ def _cycles_per_ms(device: str) -> float:
 
 
 def clock(device: str) -> _Host | _Events:
-    """What times work on `device`: `time(work)` gives milliseconds and what `work` returned."""
+    """Return a clock of `device`: its `time(work)` returns milliseconds and the result."""
     return _Host() if device == "cpu" else _Events(device)
 
 
@@ -78,19 +78,19 @@ def clock(device: str) -> _Host | _Events:
 def flusher(device: str) -> Callable[[], str]:
     """A function that waits for the device, empties its caches and says what it did."""
     if device == "cpu":
-        size, said = caches.to_write()
+        size, state = caches.to_write()
         buffer = torch.zeros(size, dtype=torch.int8)
     else:
         level2 = torch.cuda.get_device_properties(device).L2_cache_size
         size = max(4 * level2, 256 << 20)
-        said = f"cold: {size >> 20} MiB written before, the L2 has {level2 >> 20}"
+        state = f"cold: {size >> 20} MiB written before, the L2 has {level2 >> 20}"
         buffer = torch.zeros(size, dtype=torch.int8, device=device)
 
     def flush() -> str:
         if device != "cpu":
             torch.cuda.synchronize(device)
         buffer.zero_()
-        return said
+        return state
 
     return flush
 

@@ -1,1 +1,1 @@
-"""How much memory a call needs above its inputs: measured, and explained tensor by tensor."""
+"""Memory of a call above its inputs: measured, and explained tensor by tensor."""

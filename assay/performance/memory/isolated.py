@@ -57,26 +57,28 @@ def peaks(call: SequenceSubject) -> tuple[Peak, Peak | None]:
         "spec": call.workload.spec.as_dict(),
         "device": call.device,
     }
-    told = _told([sys.executable, "-m", "assay.performance.memory.isolated", json.dumps(request)])
-    forward = _peak_from(told, "forward")
-    return forward, _peak_from(told, "training") if call.has_backward else None
+    answers = _answers(
+        [sys.executable, "-m", "assay.performance.memory.isolated", json.dumps(request)]
+    )
+    forward = _peak_from(answers, "forward")
+    return forward, _peak_from(answers, "training") if call.has_backward else None
 
 
-def _peak_from(told: dict[str, Any], direction: str) -> Peak:
-    if direction in told and "blind" in told:
-        return Peak(value=None, reason=f"the isolated process: {told['blind']}")
-    if direction in told:
-        return Peak(value=told[direction], source=SOURCE)
-    if not told.get("out_of_memory"):
-        return Peak(value=None, reason=f"the isolated process: {told['error']}")
-    reason = f"in a process of its own: {told['error']}"
+def _peak_from(answers: dict[str, Any], direction: str) -> Peak:
+    if direction in answers and "blind" in answers:
+        return Peak(value=None, reason=f"the isolated process: {answers['blind']}")
+    if direction in answers:
+        return Peak(value=answers[direction], source=SOURCE)
+    if not answers.get("out_of_memory"):
+        return Peak(value=None, reason=f"the isolated process: {answers['error']}")
+    reason = f"in a process of its own: {answers['error']}"
     if direction == "forward":
         raise MemoryError(reason)
     return Peak(value=None, reason=reason, status="oom")
 
 
-def _told(command: list[str]) -> dict[str, Any]:
-    """What the process says; it stays in our process group, so that it ends when we are ended."""
+def _answers(command: list[str]) -> dict[str, Any]:
+    """Answers of the process, which stays in our process group, so that it ends when we do."""
     most, ended = _AVAILABLE_SHARE * _available_bytes(), {}
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
@@ -89,32 +91,32 @@ def _told(command: list[str]) -> dict[str, Any]:
     finally:
         process.kill()
         output, _ = process.communicate()
-    told = {"error": f"it ended with code {process.returncode} and said nothing more"}
+    answers = {"error": f"it ended with code {process.returncode} without an answer"}
     for line in output.splitlines():
-        told |= json.loads(line)
-    return told | ended
+        answers |= json.loads(line)
+    return answers | ended
 
 
-def main(request: str) -> None:
-    """Say each peak when it is known, a line each; whatever else is printed goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", buffering=1)
+def main(argument: str) -> None:
+    """Print each peak when it is known, a line each; whatever else is printed goes to stderr."""
+    output = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    asked = json.loads(request)
+    request = json.loads(argument)
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
-    workload = make(WorkloadSpec(**asked["spec"]))
-    call = bind(asked["name"], workload, host=host.inspect(), device=asked["device"])
+    workload = make(WorkloadSpec(**request["spec"]))
+    call = bind(request["name"], workload, host=host.inspect(), device=request["device"])
     if problem := _blindness(call, libc):  # whether memory suffices can be seen all the same
-        print(json.dumps({"blind": problem}), file=answers)
+        print(json.dumps({"blind": problem}), file=output)
     passes = {"forward": call} | ({"training": call.gradients} if call.has_backward else {})
     try:
         for direction, run in passes.items():
-            print(json.dumps({direction: resident_peak(run, libc)}), file=answers)
+            print(json.dumps({direction: resident_peak(run, libc)}), file=output)
     except Exception as error:
         short = isinstance(error, MemoryError) or call.framework.out_of_memory(error)
-        told = {"error": f"{type(error).__name__}: {error}", "out_of_memory": short}
-        print(json.dumps(told), file=answers)
+        failure = {"error": f"{type(error).__name__}: {error}", "out_of_memory": short}
+        print(json.dumps(failure), file=output)
 
 
 def _blindness(call: SequenceSubject, libc: ctypes.CDLL) -> str | None:
@@ -127,7 +129,7 @@ def _blindness(call: SequenceSubject, libc: ctypes.CDLL) -> str | None:
 
 
 def resident_peak(run: Callable[[], Any], libc: ctypes.CDLL) -> int:
-    """How far the resident size rises above what it was, while `run` works a second time."""
+    """Rise of the resident size above what it was, during a second call of `run`."""
     run()
     gc.collect()
     if hasattr(libc, "malloc_trim"):
@@ -155,8 +157,8 @@ def _available_bytes() -> float:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:
         return float("inf")
-    found = (1024 * int(s.split()[1]) for s in lines if s.startswith("MemAvailable:"))
-    return next(found, float("inf"))
+    sizes = (1024 * int(s.split()[1]) for s in lines if s.startswith("MemAvailable:"))
+    return next(sizes, float("inf"))
 
 
 if __name__ == "__main__":

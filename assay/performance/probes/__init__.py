@@ -1,4 +1,4 @@
-"""What can be measured about one call; one file each.
+"""Measurements of one call; one file each.
 
 STAGE is the stage that runs a probe. A PAIRED probe gives one sample per call and is called for
 all implementations of a cell in interleaved rounds (it times with `call.timer`); another is called

@@ -1,4 +1,4 @@
-"""Which kernels really ran in a forward call, how long, and what the longest takes of the hardware.
+"""Kernels that ran in a forward call, their time, and the hardware that the longest one takes.
 
 A declared backend (KERNELS) that did not run is a failure. On a CPU operators stand for kernels.
 """
@@ -17,7 +17,7 @@ from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Workload
 
 CALLS = 5
-# Of the longest kernel: metric, unit, and whether the profiler tells it or the binary.
+# Facts about the longest kernel: metric, unit, and its field; from the profiler or the binary.
 _HARDWARE = (
     ("kernel_registers", "count", "registers"),
     ("kernel_shared_bytes", "B", "shared_bytes"),
@@ -25,7 +25,7 @@ _HARDWARE = (
 )
 _BINARY = (("kernel_spills", "spills"), ("kernel_tensor_ops", "tensor_operations"))
 _ESTIMATE = "from its registers, shared memory, threads and blocks, and the device's"
-_UNTOLD = "the profiler does not tell it for this kernel"
+_NO_ESTIMATE = "the profiler does not report it for this kernel"
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
@@ -50,21 +50,29 @@ def _ran(call: SequenceSubject) -> list[Measurement]:
 
 
 def on_device(call: SequenceSubject, calls: Sequence[Sequence[Kernel]]) -> list[Measurement]:
-    """What the device events of some calls say."""
-    used = sorted({stream for one in calls for stream in trace.streams(one)})
+    """Measurements from the device events of some calls."""
+    used = sorted({stream for kernels in calls for stream in trace.streams(kernels)})
     about = (
         f"torch.profiler: device events of {len(calls)} calls, caches emptied before each; "
         f"on {len(used)} stream{'s' if len(used) != 1 else ''} ({', '.join(map(str, used))})"
     )
-    found = [
-        _timed("device_ms", [trace.busy_ms(one) for one in calls], f"{about}; sum of durations"),
-        _timed("device_span_ms", [trace.span_ms(one) for one in calls], f"{about}; first to last"),
-        _named(call, _proper(calls[-1]), [k for one in calls for k in one], _differing(calls)),
+    measurements = [
+        _timed(
+            "device_ms", [trace.busy_ms(kernels) for kernels in calls], f"{about}; sum of durations"
+        ),
+        _timed(
+            "device_span_ms",
+            [trace.span_ms(kernels) for kernels in calls],
+            f"{about}; first to last",
+        ),
+        _named(
+            call, _proper(calls[-1]), [k for kernels in calls for k in kernels], _differing(calls)
+        ),
     ]
     main = trace.longest(calls[-1])
     if main is None:
-        return [*found, *_facts_unknown("no kernel ran, only copies and fills")]
-    return found + _facts(main, call.device)
+        return [*measurements, *_facts_unknown("no kernel ran, only copies and fills")]
+    return measurements + _facts(main, call.device)
 
 
 def _on_cpu(call: SequenceSubject) -> list[Measurement]:
@@ -81,7 +89,7 @@ def _on_cpu(call: SequenceSubject) -> list[Measurement]:
 def _named(
     call: SequenceSubject, once: Sequence[Operation], ran: Sequence[Operation], note: str = ""
 ) -> Measurement:
-    """How many of one call, by name; failed where a declared backend is not among all that ran."""
+    """Number of kernels of one call, by name; failed where a declared backend is not among them."""
     kind = next((device.kind for device in call.host.devices), "cpu")
     problem = backend_problem(call.implementation.kernels.get(kind), ran)
     return Measurement(
@@ -96,13 +104,13 @@ def _named(
     )
 
 
-def _proper(one: Sequence[Kernel]) -> list[Kernel]:
+def _proper(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Without copies and fills, which the times count all the same."""
-    return [kernel for kernel in one if kernel.category == trace.KERNEL]
+    return [kernel for kernel in kernels if kernel.category == trace.KERNEL]
 
 
 def _differing(calls: Sequence[Sequence[Kernel]]) -> str:
-    numbers = sorted({len(_proper(one)) for one in calls})
+    numbers = sorted({len(_proper(kernels)) for kernels in calls})
     return "" if len(numbers) == 1 else f"; from {numbers[0]} to {numbers[-1]} in a call"
 
 
@@ -119,24 +127,26 @@ def _timed(metric: str, samples: list[float], source: str) -> Measurement:
 
 def _facts(main: Kernel, device: str) -> list[Measurement]:
     """Of the longest kernel: from the profiler, and from its binary where that can be read."""
-    found = []
+    measurements = []
     for metric, unit, name in _HARDWARE:
         value, source = getattr(main, name), f"{main.name}; torch.profiler"
         if value is None and name == "occupancy":
             value, source = _occupancy(main, device), f"{main.name}; {_ESTIMATE}"
-        reason = _UNTOLD if value is None else None
-        found.append(Reading(value=value, source=source, reason=reason).measurement(metric, unit))
+        reason = _NO_ESTIMATE if value is None else None
+        measurements.append(
+            Reading(value=value, source=source, reason=reason).measurement(metric, unit)
+        )
     compiled = binary.of(main)
     for metric, name in _BINARY:
         value = getattr(compiled, name)
         reason = compiled.reason if value is None else None
         reading = Reading(value=value, source=f"{main.name}; compiled binary", reason=reason)
-        found.append(reading.measurement(metric, "count"))
-    return found
+        measurements.append(reading.measurement(metric, "count"))
+    return measurements
 
 
 def _occupancy(main: Kernel, device: str) -> float | None:
-    """Where the profiler has no estimate."""
+    """Estimate the occupancy where the profiler has none."""
     if device == "cpu":
         return None
     import torch
@@ -153,8 +163,8 @@ def _facts_unknown(reason: str) -> list[Measurement]:
 
 def _unknown(reason: str) -> list[Measurement]:
     absent = (("device_ms", "ms"), ("device_span_ms", "ms"), ("kernels", "count"))
-    found = [Reading(value=None, reason=reason).measurement(*metric) for metric in absent]
-    return found + _facts_unknown(reason)
+    measurements = [Reading(value=None, reason=reason).measurement(*metric) for metric in absent]
+    return measurements + _facts_unknown(reason)
 
 
 def _copies(call: SequenceSubject) -> Reading:
@@ -164,7 +174,7 @@ def _copies(call: SequenceSubject) -> Reading:
     except Exception as error:
         if isinstance(error, MemoryError) or call.framework.out_of_memory(error):
             raise
-        said = f"{type(error).__name__}: {error}".partition("\n")[0]
+        message = f"{type(error).__name__}: {error}".partition("\n")[0]
         return Reading(
-            value=None, reason=f"it does not run while its operators are watched: {said}"
+            value=None, reason=f"it does not run while its operators are watched: {message}"
         )

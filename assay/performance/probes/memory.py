@@ -66,7 +66,7 @@ def _saved(subject: Subject) -> Reading:
 
 
 def _unless_short(subject: Subject, read: Callable[[], Read], kind: type[Read]) -> Read:
-    """What `read` gives; where memory runs out in it, what was read before is still good."""
+    """Call `read`; where memory runs out in it, earlier readings stay valid."""
     try:
         return read()
     except Exception as error:
@@ -79,7 +79,7 @@ def _unless_short(subject: Subject, read: Callable[[], Read], kind: type[Read]) 
 
 
 def _reserved(peak: Peak, passes: str) -> list[Measurement]:
-    """What the allocator took from the device, where a device has one that says so."""
+    """Bytes that the allocator took from the device, where it reports them."""
     if peak.reserved_bytes is None:
         return []
     about = f"of {passes}, caches emptied before; the inputs of the whole cell included"

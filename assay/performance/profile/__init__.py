@@ -1,1 +1,1 @@
-"""What really ran in a call: kernels on a device, operations on a CPU, copies of the inputs."""
+"""Profile of a call: kernels on a device, operations on a CPU, copies of the inputs."""

@@ -1,4 +1,4 @@
-"""What the compiled binary of a Triton kernel says of itself: spills, tensor-core instructions.
+"""Facts from the compiled binary of a Triton kernel: spills, tensor-core instructions.
 
 Compiled kernels are looked for among the objects in memory: where they are kept differs between
 Triton's versions, its autotuner and torch's compiler, but what they are does not.
@@ -34,10 +34,10 @@ def of(kernel: Kernel) -> Binary:
     if not loaded:
         return Binary(reason=_reason(kernel.name))
     fitting = [compiled for compiled in loaded if _fits(compiled, kernel)]
-    found = {_facts(compiled) for compiled in fitting or loaded}
-    if len(found) > 1:
-        return Binary(reason=f"{len(found)} different compiled kernels are called {kernel.name}")
-    return found.pop()
+    facts = {_facts(compiled) for compiled in fitting or loaded}
+    if len(facts) > 1:
+        return Binary(reason=f"{len(facts)} different compiled kernels are called {kernel.name}")
+    return facts.pop()
 
 
 def _compiled() -> list[Any]:
@@ -66,6 +66,6 @@ def _facts(compiled: Any) -> Binary:
 
 
 def _reason(name: str) -> str:
-    """Why nothing is known; a name that speaks of tensor cores is evidence, and only that."""
+    """Reason why nothing is known; a name that mentions tensor cores is evidence, and only that."""
     spoken = re.search(r"gmma|tensorop|mma|sm\d\d", name, re.IGNORECASE)
     return f"{_NOT_OURS}, but its name says {spoken[0]!r}" if spoken else _NOT_OURS

@@ -37,14 +37,14 @@ def profiled(
         _finished(run())
         with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as watched:
             _one(run, before)
-            elapsed_s, made = 0.0, 0
-            while made < calls and (made < FEWEST or elapsed_s < ENOUGH_S):
+            elapsed_s, count = 0.0, 0
+            while count < calls and (count < FEWEST or elapsed_s < ENOUGH_S):
                 elapsed_s += _one(run, before)
-                made += 1
+                count += 1
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         watched.export_chrome_trace(str(path))
-        return trace.by_range(trace.content(path), RANGE, count=made + 1)[1:]
+        return trace.by_range(trace.content(path), RANGE, count=count + 1)[1:]
 
 
 def _one(run: Callable[[], Any], before: Callable[[], Any]) -> float:

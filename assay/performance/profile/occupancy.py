@@ -1,4 +1,4 @@
-"""How much of a multiprocessor a kernel fills: the share of the warps that could be there.
+"""Occupancy of a kernel: the share of a multiprocessor's warps that it can fill.
 
 Computed where the profiler's own estimate is missing, which it is for each kernel with more than
 48 KiB of shared memory. Rules of the CUDA occupancy calculator: registers are given to a warp in
@@ -16,7 +16,7 @@ _REGISTER_UNIT, _SHARED_UNIT, _DRIVER_BYTES = 256, 128, 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Multiprocessor:
-    """What one of `count` has to give."""
+    """Resources of each of `count` multiprocessors."""
 
     count: int
     threads: int
@@ -28,7 +28,7 @@ class Multiprocessor:
 def multiprocessor(properties: Any) -> Multiprocessor | None:
     """Of a device, by torch's account of it; None where that lacks something, and on AMD."""
     try:
-        found = Multiprocessor(
+        unit = Multiprocessor(
             count=properties.multi_processor_count,
             threads=properties.max_threads_per_multi_processor,
             warp=properties.warp_size,
@@ -37,7 +37,7 @@ def multiprocessor(properties: Any) -> Multiprocessor | None:
         )
     except AttributeError:
         return None
-    return found if found.warp == 32 else None
+    return unit if unit.warp == 32 else None
 
 
 def estimated(kernel: Kernel, unit: Multiprocessor) -> float | None:

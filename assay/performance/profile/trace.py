@@ -42,7 +42,7 @@ class Unclear(Exception):
 
 
 def content(path: Path) -> dict[str, Any]:
-    """What a trace file holds."""
+    """Read a trace file."""
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -61,7 +61,7 @@ def by_range(trace: dict[str, Any], name: str, *, count: int) -> list[list[Kerne
     if len(edges) != count:
         raise Unclear(f"the profiler's timeline has {len(edges)} of the {count} calls")
     starts = [start for start, _ in edges]
-    found: list[list[Kernel]] = [[] for _ in edges]
+    kernels: list[list[Kernel]] = [[] for _ in edges]
     for kernel in kernels_in(trace):
         after = bisect_right(starts, kernel.start_us)
         if after < count and kernel.end_us > starts[after]:
@@ -72,8 +72,8 @@ def by_range(trace: dict[str, Any], name: str, *, count: int) -> list[list[Kerne
             continue
         if kernel.end_us > edges[after - 1][1]:
             raise Unclear(f"{kernel.name} was at work when its call had ended")
-        found[after - 1].append(kernel)
-    return found
+        kernels[after - 1].append(kernel)
+    return kernels
 
 
 def _complete(event: dict[str, Any]) -> bool:
@@ -82,35 +82,35 @@ def _complete(event: dict[str, Any]) -> bool:
 
 def kernels_in(trace: dict[str, Any]) -> list[Kernel]:
     """All device events in the order of their start."""
-    found = [
+    kernels = [
         _kernel(event)
         for event in trace["traceEvents"]
         if _complete(event) and event["cat"] in _CATEGORIES
     ]
-    return sorted(found, key=lambda kernel: kernel.start_us)
+    return sorted(kernels, key=lambda kernel: kernel.start_us)
 
 
 def _kernel(event: dict[str, Any]) -> Kernel:
-    told = event.get("args", {})
+    arguments = event.get("args", {})
     # A kernel that ran held some warps: 0 stands for less than half a percent, and for all kernels
     # with more than 48 KiB of shared memory, which the profiler's estimate takes for impossible.
-    occupancy = told.get("est. achieved occupancy %") or None
+    occupancy = arguments.get("est. achieved occupancy %") or None
     return Kernel(
         name=event["name"],
         category=event["cat"],
         start_us=float(event["ts"]),
         duration_us=float(event["dur"]),
-        stream=told.get("stream"),
-        registers=told.get("registers per thread"),
-        shared_bytes=told.get("shared memory"),
+        stream=arguments.get("stream"),
+        registers=arguments.get("registers per thread"),
+        shared_bytes=arguments.get("shared memory"),
         occupancy=None if occupancy is None else occupancy / 100,
-        grid=tuple(told.get("grid", ())),
-        block=tuple(told.get("block", ())),
+        grid=tuple(arguments.get("grid", ())),
+        block=tuple(arguments.get("block", ())),
     )
 
 
 def busy_ms(kernels: Sequence[Kernel]) -> float:
-    """How long they took in all, each by itself."""
+    """Sum of the durations."""
     return sum(kernel.duration_us for kernel in kernels) / 1e3
 
 

@@ -1,3 +1,3 @@
-"""Where cells run; one file each."""
+"""Engines, which run cells; one file each."""
 
 CONTRACT = ("run",)

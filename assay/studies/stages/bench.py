@@ -1,4 +1,4 @@
-"""How fast, how large: implementations side by side, after they were shown to be right."""
+"""Speed and memory of implementations side by side, each shown to be right first."""
 
 from assay.studies import workload_cells
 from assay.studies.cell import Cell

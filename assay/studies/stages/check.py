@@ -1,4 +1,4 @@
-"""Is it right here? Every implementation on every workload of the study.
+"""Correctness of every implementation on every workload of the study.
 
 Those of one workload share a process, and with it the reference; after a crash each is alone.
 """

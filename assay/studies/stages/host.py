@@ -1,4 +1,4 @@
-"""What this machine reaches at best: the ceilings that speeds are later held against."""
+"""Ceilings of this machine, with which speeds are compared later."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Where memory ends: the longest sequence of each implementation that SEARCH_OOM names."""
+"""The longest sequence that fits in memory, for each implementation that SEARCH_OOM names."""
 
 from collections.abc import Iterator
 from itertools import product

@@ -1,4 +1,4 @@
-"""Is a mechanism what it says? The models of MODELS through every gate, small and on the CPU."""
+"""The models of MODELS through every gate, small and on the CPU."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

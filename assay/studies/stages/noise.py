@@ -1,4 +1,4 @@
-"""What a comparison says where there is nothing to find: each implementation against itself."""
+"""Noise of this machine: each implementation compared with itself."""
 
 from collections.abc import Iterator
 from itertools import product

@@ -1,4 +1,4 @@
-"""Is it right anywhere? Every probe of correctness on cases of its own, for each implementation."""
+"""Correctness of each implementation on the cases that every probe makes itself."""
 
 import os
 import sys

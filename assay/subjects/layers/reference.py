@@ -38,7 +38,7 @@ def turned(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def rows(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> Rows:
-    """What a causal layer gives at these places of one batch row."""
+    """Output of a causal layer at these places of one batch row."""
     scale = inputs.spec.head_dim**-0.5
     weights = _weights(inputs)
     positions = np.arange(inputs.spec.query_length)
@@ -72,14 +72,14 @@ def rows(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> Rows:
 def outputs(inputs: LayerInputs, *, batch: int, places: np.ndarray) -> np.ndarray:
     """The output alone, [R, D], for which nothing but keys and values of a batch row is needed."""
     weights = _weights(inputs)
-    found = reference.attention(
+    result = reference.attention(
         _queries(inputs, batch, places, weights),
         *_keys_and_values(inputs, batch, weights),
         causal=True,
         scale=inputs.spec.head_dim**-0.5,
         visible=(np.arange(inputs.spec.key_length) <= places[:, None])[None, None],
     )
-    return _back(_heads_last(found.out), weights["out"].swapaxes(1, 2))
+    return _back(_heads_last(result.out), weights["out"].swapaxes(1, 2))
 
 
 def _weights(inputs: LayerInputs) -> dict[str, np.ndarray]:
@@ -137,8 +137,8 @@ def _whole(q: np.ndarray, k: np.ndarray, v: np.ndarray, scale: float) -> Result:
         return reference.attention(q[:, :, first:end], *keys, causal=True, scale=scale)
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        found = list(threads.map(block, range(0, length, size)))
+        blocks = list(threads.map(block, range(0, length, size)))
     return Result(
-        out=np.concatenate([one.out for one in found], axis=2),
-        lse=np.concatenate([one.lse for one in found], axis=2),
+        out=np.concatenate([block.out for block in blocks], axis=2),
+        lse=np.concatenate([block.lse for block in blocks], axis=2),
     )
