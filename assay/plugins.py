@@ -115,6 +115,12 @@ def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
     return listed[name]
 
 
+def folders_beside(*files: Path) -> tuple[Path, ...]:
+    """Plugin folders in which a user's files lie: what such a file names may lie there too."""
+    parents = (file.parent for file in files if not file.is_relative_to(PACKAGE))
+    return tuple(dict.fromkeys(p.parent if p.name in kinds() else p for p in parents))
+
+
 def check(plugin: Plugin) -> Plugin:
     """Refuse a file that cannot be what its kind asks for, going by its text alone."""
     if plugin.problem:

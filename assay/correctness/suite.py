@@ -24,7 +24,7 @@ from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import incomplete
 from assay.subjects.outcome import Begin, Unsupported, device_lost, out_of_memory
-from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_named
+from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_of
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -260,7 +260,7 @@ def _passes_on_fresh_copy(
     if not tested.fresh:
         return False
     copy = replace(tested, implementation=tested.fresh())
-    with framework_named(copy.implementation.framework).poisoned(tested.device):
+    with framework_of(copy.implementation).poisoned(tested.device):
         return _run_case(copy, probe, spec).status == "ok"
 
 

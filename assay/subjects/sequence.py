@@ -23,7 +23,7 @@ from assay.workloads.spec import WorkloadSpec
 from assay.workloads.work import Work, key_bytes, query_bytes
 from assay.workloads.workload import Workload
 
-__all__ = ["SequenceSubject", "bind", "bind_loaded", "framework_named", "make"]
+__all__ = ["SequenceSubject", "bind", "bind_loaded", "framework_named", "framework_of", "make"]
 
 INPUTS = ("q", "k", "v")
 ALL = (True, True, True)
@@ -189,7 +189,7 @@ def bind_loaded(
     """As `bind`, with an implementation that is loaded."""
     spec = workload.spec
     here = replace(host, devices=tuple(d for d in host.devices if d.label == device))
-    framework = framework_named(implementation.framework)
+    framework = framework_of(implementation)
     refusal = implementation.refusal(spec, here)
     if not refusal and spec.layout not in ("plain", *framework.layouts()):
         refusal = f"{implementation.framework} has no arrays that lie in memory as {spec.layout}"
@@ -229,6 +229,13 @@ def _marks(framework: ModuleType, workload: Workload, device: str) -> dict[str, 
     return marks
 
 
-def framework_named(name: str) -> ModuleType:
-    """The file that knows how arrays enter and leave the framework `name`."""
-    return plugins.load(plugins.find("frameworks", name))
+def framework_of(implementation: Implementation) -> ModuleType:
+    """The framework that an implementation names: one of ours, or a user's beside its file."""
+    file, name = implementation.path, implementation.framework
+    own = file is None or name in plugins.listing("frameworks")
+    return framework_named(name, () if own else plugins.folders_beside(file))
+
+
+def framework_named(name: str, folders: Sequence[Path] = ()) -> ModuleType:
+    """The module through which arrays enter and leave the framework `name`."""
+    return plugins.load(plugins.find("frameworks", name, folders))

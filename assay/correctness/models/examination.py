@@ -122,7 +122,7 @@ def _examine_model(
     for gate in gates:
         yield Begin(model.name, gate)
         finding = run_gates(subject, [gate], folders)[gate]
-        debug = load_gates(tuple(folders))[gate].DEBUG
+        debug = getattr(load_gates(tuple(folders))[gate], "DEBUG", "")
         yield _measurement(
             model,
             gate,
@@ -130,7 +130,7 @@ def _examine_model(
             finding.unit,
             status=finding.status,
             reason=finding.reason,
-            cause=debug if finding.status == "failed" else None,
+            cause=debug or None if finding.status == "failed" else None,
         )
     elapsed_s = time.perf_counter() - start
     yield Begin(model.name, MODEL_PARAMETERS)

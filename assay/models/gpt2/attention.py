@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from assay import plugins
 from assay.kv import contract
 from assay.kv.cache import LayerCache
 from assay.kv.contract import KVSpec, Layout, Stream
@@ -43,7 +44,8 @@ class SelfAttention(nn.Module):
             self.source, self.codecs = _latent_projection(config, variant, layer, reads)
         else:
             self.source, self.codecs = DenseProjection(config, reads=reads), nn.ModuleList()
-        self.layout = contract.load(self.source.layout)
+        beside = plugins.folders_beside(*(part.path for part in variant.parts.values()))
+        self.layout = contract.load(self.source.layout, beside)
         self.c_proj = linear(config, config.n_head * config.head_dim, config.n_embd, residual=True)
 
     def streams(self, dtype: str) -> tuple[Stream, ...]:
