@@ -16,7 +16,7 @@ from bound_calls import bound, probed, written
 from assay.attention import contract
 from assay.errors import BadInput
 from assay.frameworks import torch as torch_framework
-from assay.frameworks.jax import hlo
+from assay.frameworks.jax import program
 from assay.performance.probes import kernels
 from assay.performance.profile import binary, device, occupancy, trace
 
@@ -255,5 +255,5 @@ ENTRY %main (a: f32[4]) -> f32[4] {
   ROOT %fusion = f32[4]{0} fusion(%call), kind=kLoop, calls=%fused_computation
 }
 """
-    found = [operation.name for operation in hlo.operations(text)]
+    found = [operation.name for operation in program.operations_in(text)]
     assert found == ["custom-call __cudnn$fmha", "fusion"]

@@ -27,7 +27,8 @@ from assay.frameworks.jax.arrays import (
     times,
     trained,
 )
-from assay.frameworks.jax.instruments import input_copies, operations, peak, saved_bytes
+from assay.frameworks.jax.memory import peak, saved_bytes
+from assay.frameworks.jax.program import input_copies, operations
 from assay.frameworks.jax.timing import annotated, clock, delay, flusher
 
 REQUIRES = ("jax",)

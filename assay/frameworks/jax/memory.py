@@ -4,7 +4,7 @@ XLA plans all buffers when it compiles, so the plan is the peak: temporaries and
 outputs share with inputs. The plan's own field for a peak does not cover the CPU.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,14 @@ SOURCE = "jit(...).lower(...).compile().memory_analysis(): temp + output - alias
 SAVED_SOURCE = "jaxpr of jax.vjp: residuals that are not inputs, each once"
 
 
-def peak(call: Callable[..., Any], inputs: Sequence[jax.Array], grad_out: Any = None) -> Peak:
-    """Of `call(*inputs)`; with `grad_out` of output and gradients in one program."""
-
+def peak(
+    call: Callable[..., Any],
+    inputs: Sequence[jax.Array],
+    grad_out: jax.Array | None = None,
+    *,
+    device: str,
+) -> Peak:
+    """Peak of `call(*inputs)`, or with `grad_out` of output and gradients in one program."""
     function, bound = apart(call)
 
     def forward(bound: tuple, *arrays: jax.Array) -> Any:
@@ -40,8 +45,11 @@ def peak(call: Callable[..., Any], inputs: Sequence[jax.Array], grad_out: Any = 
     return Peak(value=value, source=SOURCE)
 
 
-def saved_bytes(call: Callable[..., Any], inputs: Sequence[jax.Array]) -> Reading:
-    """The residuals of `call(*inputs)`: what the function that jax.vjp returns holds."""
+def saved_bytes(
+    call: Callable[..., Any], inputs: Sequence[jax.Array], options: Mapping[str, Any]
+) -> Reading:
+    """Bytes of the residuals of `call(*inputs)`, which the function that jax.vjp returns holds;
+    masks and lengths are constants to it."""
     traced = jax.make_jaxpr(lambda *arrays: jax.vjp(call, *arrays)[1])(*inputs).jaxpr
     theirs = {id(variable) for variable in (*traced.invars, *traced.constvars)}
     kept = {

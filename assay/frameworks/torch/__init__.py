@@ -27,7 +27,9 @@ from assay.frameworks.torch.arrays import (
     times,
     trained,
 )
-from assay.frameworks.torch.instruments import input_copies, operations, peak, saved_bytes
+from assay.frameworks.torch.copies import input_copies
+from assay.frameworks.torch.memory import peak, saved_bytes
+from assay.frameworks.torch.operators import operations
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
 
 REQUIRES = ("torch",)

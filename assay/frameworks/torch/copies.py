@@ -65,7 +65,7 @@ class _Watch(TorchDispatchMode):
         return StorageWeakRef(value.untyped_storage()).cdata in self.followed
 
 
-def copied_bytes(call: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Reading:
+def input_copies(call: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Reading:
     """Count the bytes of copies that one forward call writes.
 
     Not known of what torch.compile made: while it is watched, torch runs the program it came from.

@@ -1,6 +1,6 @@
 """Operators of a torch call on the CPU, by torch's profiler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,15 +30,15 @@ _NO_WORK = frozenset(
 )
 
 
-def operations(run: Callable[[], Any]) -> list[Operation]:
+def operations(call: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> list[Operation]:
     """Operators of one call, after one that is not profiled, with the time each takes by itself.
 
     An operator that hands its work on to others encloses them.
     """
     with torch.no_grad():
-        run()
+        call(*inputs)
         with profile(activities=[ProfilerActivity.CPU]) as watched:
-            run()
+            call(*inputs)
     return [
         Operation(name=event.name, duration_us=event.self_cpu_time_total, encloses=_hands_on(event))
         for event in watched.events() or ()
