@@ -10,15 +10,18 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import kconfiglib
-from kconfiglib import Kconfig, Symbol
-
 import assay
 from assay.errors import BadInput, CannotRunHere
 from assay.records.durable import write_atomically
 from assay.studies import config_file, study
 from assay.studies.config_file import Assignment
 from assay.studies.study import Study
+
+try:
+    import kconfiglib
+    from kconfiglib import Kconfig, Symbol
+except ModuleNotFoundError as error:
+    raise CannotRunHere("settings are read with Kconfiglib: pip install kconfiglib") from error
 
 ROOT = Path(assay.__file__).parent.parent
 KCONFIG = ROOT / "Kconfig"

@@ -145,17 +145,17 @@ def test_no_layers_are_no_cells():
 
 def test_a_cell_changes_with_the_code_of_its_layers(monkeypatch):
     """Of each layer that it times, and of the one that is the measure for all."""
-    from assay import host, sources
+    from assay import code_digests, host
 
     study = kconfig.load(None, ["LAYERS=gemma_fast:xla", f"WORKLOADS={WORKLOAD}"])
     (cell,) = layers.cells(study)
     here = host.inspect()
     before = fingerprint("layers", cell, here)
-    digest = sources._digest
+    digest = code_digests._digest
     for file in ("fast/attention.py", "gemma/attention.py", "layers/expected.py"):
 
         def changed(path: Path, file: str = file) -> str:
             return "changed" if str(path).endswith(file) else digest(path)
 
-        monkeypatch.setattr(sources, "_digest", changed)
+        monkeypatch.setattr(code_digests, "_digest", changed)
         assert fingerprint("layers", cell, here) != before, file

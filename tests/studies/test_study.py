@@ -139,7 +139,7 @@ def test_an_implementation_may_be_a_file(tmp_path):
 def test_two_files_of_one_name_are_refused(tmp_path):
     path = tmp_path / "eager.py"
     path.write_text("def attention(q, k, v, *, causal, scale): ...\n")
-    with pytest.raises(BadInput, match="is called like"):
+    with pytest.raises(BadInput, match="has the same name as"):
         kconfig.load(None, [f"IMPLEMENTATIONS=eager,{path}"])
 
 

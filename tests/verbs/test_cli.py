@@ -126,7 +126,6 @@ def test_results_where_a_file_is_in_the_way(tmp_path):
 
 
 MINIMAL = (
-    "kconfiglib",
     "duckdb",
     "plotly",
     "matplotlib",
@@ -139,7 +138,7 @@ MINIMAL = (
 
 
 def test_check_bench_and_doctor_need_little(tmp_path):
-    """Only NumPy, msgspec, typer, rich and torch; no virtual environment, from a checkout."""
+    """Only NumPy, msgspec, typer, rich, kconfiglib, safetensors and torch, from a checkout."""
     doctor = assay("doctor", "--no-peaks", cwd=tmp_path, hide=MINIMAL)
     assert doctor.returncode == 0 and "pip install duckdb" in doctor.stdout
     few = ["--quick", "--probe", "accuracy,latency", "--set", "STAGES=bench"]
@@ -148,10 +147,14 @@ def test_check_bench_and_doctor_need_little(tmp_path):
     assert "plotly is not installed" in bench.stderr and "report.md" in bench.stdout
     check = assay("check", "sdpa", *SMALL, cwd=tmp_path, hide=MINIMAL)
     assert check.returncode == 0, check.stderr
-    config = assay("study", "plan", "--config", "quickstart", cwd=tmp_path, hide=MINIMAL)
-    assert config.returncode == 3 and "pip install kconfiglib" in config.stderr
     query = assay("query", "SELECT 1", cwd=tmp_path, hide=MINIMAL)
     assert query.returncode == 3 and "DuckDB" in query.stderr
+
+
+@pytest.mark.parametrize("arguments", [("study", "plan"), ("check", "sdpa")])
+def test_settings_need_kconfiglib(tmp_path, arguments):
+    done = assay(*arguments, cwd=tmp_path, hide=("kconfiglib",))
+    assert done.returncode == 3 and "pip install kconfiglib" in done.stderr
 
 
 def test_reports_need_no_torch(checked, tmp_path):
