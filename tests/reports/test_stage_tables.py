@@ -23,6 +23,15 @@ def tables(stage, records):
     return [Table(title="Perplexity", columns=("model", "nats"), rows=rows)]
 '''
 
+FIGURE = '''"""Perplexities of a new stage, by model."""
+from assay.reports.chart import Chart, Series
+
+def draw(records):
+    values = [record for record in records if record.metric == "perplexity"]
+    points = tuple(Series(subject=r.subject, x=(r.subject,), y=(r.value,)) for r in values)
+    return [Chart(name="ppl", title="Perplexity", x_label="model", y_label="nats", series=points)]
+'''
+
 
 def gate(subject: str, metric: str, value: float | None = 0.0, **outcome):
     spec = {"steps": ["MLA"], "wanting": ["Step MLA: more."], "parts": ["MLA"], "options": ""}
@@ -131,13 +140,15 @@ def quality(tmp_path):
     return run
 
 
-def test_a_new_stage_brings_its_table_as_one_file(quality, tmp_path):
+def test_a_new_stage_brings_its_table_and_its_figure_as_one_file_each(quality, tmp_path):
     [table] = compose(read_contents(quality)).results
     assert table.title == "Results of quality"
     own = tmp_path / "own"
     own.mkdir()
     (own / "perplexity.py").write_text(OWN)
+    (own / "perplexity_chart.py").write_text(FIGURE)
     built = build(quality, plugin_folders=[own])
+    assert [path.name for path in built.figures] == ["ppl.png"]
     [table] = built.report.results
     assert table.title == "Perplexity" and table.rows == (("gpt2", "17.25"),)
     assert "Perplexity" in built.html.read_text() and not built.report.problems
