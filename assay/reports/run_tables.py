@@ -102,7 +102,8 @@ def commit_text(commit: str | None, dirty: bool | None) -> str:
     """A commit, and a word where the checkout differed from it or may have."""
     if commit is None:
         return DASH
-    changes = {True: " with uncommitted changes", False: "", None: ", perhaps with changes"}
+    unknown = ", uncommitted changes unknown"
+    changes = {True: " with uncommitted changes", False: "", None: unknown}
     return commit[:_SHORT_COMMIT] + changes[dirty]
 
 
