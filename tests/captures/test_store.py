@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -12,8 +15,9 @@ from assay.captures import manifest
 from assay.captures.manifest import Key
 from assay.captures.recording import Recording
 from assay.captures.store import Store, new_run_name
-from assay.captures.tensor import tensor_of
+from assay.captures.tensor import Tensor, tensor_of
 from assay.errors import BadInput
+from assay.host import CHECKOUT
 
 
 @pytest.fixture
@@ -247,3 +251,21 @@ def test_reading_writes_nothing(store):
         assert tensors.pop("mask").shape == (16, 16)
         assert equal(tensors, call(seed=seed))
     assert {file: os.stat(file).st_mtime_ns for file in store.path.rglob("*")} == before
+
+
+def test_the_program_of_the_page_reads_a_store_without_assay(store):
+    page = CHECKOUT / "docs/captures.md"
+    programs = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    (program,) = [text for text in programs if "def checksum" in text]
+    command = [sys.executable, "-I", "-c", program, str(store.path)]
+    with Recording(store) as recording:
+        odd = {"out": Tensor("bfloat16", np.arange(7, dtype=np.uint16))}
+        recording.put(captured_call(recording, call(values=800) | odd, phase="train"))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("'q': (1, 1, 16, 4)") == 6
+    assert "'q': (1, 1, 200, 4)" in done.stdout and "'out': (7,)" in done.stdout
+    file = store.path / store.manifest().records[1].file
+    file.write_bytes(file.read_bytes()[:-1] + b"\1")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "AssertionError" in done.stderr

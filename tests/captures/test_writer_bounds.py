@@ -1,14 +1,19 @@
-"""The writer's bounds: the model goes on, and what is turned away is counted by its reason."""
+"""Bounds and counts of a recording: the model goes on, each call is counted once, by its reason."""
 
+import random
+import sys
 import threading
 import time
+from itertools import product
 
 import numpy as np
 import pytest
 from numpy_calls import call, captured_call, check_counts, put_all
 
+from assay.captures.manifest import Key
 from assay.captures.recording import Recording
 from assay.captures.recording.captured_call import LoadedTensors
+from assay.captures.recording.counts import CallCounts
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import tensor_of
@@ -139,3 +144,30 @@ def test_turned_away_where_the_queue_is_full(store):
         assert recording.turned_away(recording.key(step=1, layer=0, site="x"), 10)
         event.set()
     assert check_counts(recording, store, 2).dropped == {"queue full": 1}
+
+
+def keys(steps):
+    return [
+        Key(run="r", step=step, layer=layer, site=site, call=call)
+        for step, layer, site, call in product(steps, (-1, 0, 7), ("a", "b"), (0, 1))
+    ]
+
+
+def test_each_key_is_accepted_once_in_any_order():
+    offered = keys([0, 1, 1023, 1024, 1025, 10**12, *range(2000, 2100)]) * 2
+    random.Random(0).shuffle(offered)
+    counts = CallCounts(max_records=None)
+    accepted = [counts.accept(key) for key in offered]
+    assert accepted.count(True) == len(offered) // 2
+    assert counts.duplicates == len(offered) // 2
+    assert all(counts.refuse(key) for key in set(offered)) and not counts.dropped()
+
+
+def test_a_long_run_takes_little_memory():
+    """A million steps of twelve layers would fill gigabytes as tuples in a set."""
+    counts = CallCounts(max_records=None)
+    for step in range(20_000):
+        counts.accept(Key(run="r", step=step, layer=0, site="a"))
+    (pages,) = counts._seen._pages.values()
+    held = sys.getsizeof(pages) + sum(map(sys.getsizeof, pages.values()))
+    assert held < 20_000
