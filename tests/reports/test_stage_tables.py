@@ -4,7 +4,7 @@ import pytest
 from build_run import append, begin, end, measured
 
 from assay.laws.curves import MEASURING
-from assay.plugins import listing
+from assay.plugins import listing, load
 from assay.records.schema import WorkloadIdentity
 from assay.reports.build import build
 from assay.reports.contents import read_contents
@@ -171,5 +171,6 @@ def test_a_broken_table_is_a_line_in_the_report(quality, tmp_path, body, words):
 def test_every_table_file_names_stages_but_the_one_for_the_rest():
     files = listing("tables").values()
     assert [plugin.name for plugin in files if not plugin.literals["STAGES"]] == ["results"]
+    assert all(load(plugin).tables("bench", []) == [] for plugin in files), "nothing of nothing"
     speeds = [plugin.literals["STAGES"] for plugin in files if "bench" in plugin.literals["STAGES"]]
     assert set(speeds) == {MEASURING}, "what measures speed is shown alike"
