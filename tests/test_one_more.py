@@ -38,7 +38,8 @@ def test_all_are_listed_without_being_imported(folder, tmp_path):
 def test_an_implementation_its_framework_a_probe_and_a_figure(folder, tmp_path):
     records = records_of(
         "bench", "by_hand", "--vs", "eager", "--workload", "b1_h4_kv2_q5_k9_d8_causal_float32",
-        "--probe", "accuracy,latency,heads", "--quick", cwd=tmp_path, plugins=folder,
+        "--probe", "accuracy,latency,heads", "--quick", "--device", "cpu",
+        cwd=tmp_path, plugins=folder,
     )  # fmt: skip
     ours = {r["metric"]: r for r in records if r.get("subject") == "by_hand"}
     assert ours["error_over_budget_out"]["value"] <= 1
@@ -53,7 +54,8 @@ def test_a_wrong_one_in_the_new_framework_fails_its_check(folder, tmp_path):
     wrong = folder / "sequence" / "top_left.py"
     wrong.write_text(text.replace("columns - rows + 1", "1"))
     done = assay(
-        "check", "top_left", "--quick", "--dtype", "float32", "--probe", "causality,shapes",
+        "check", "top_left", "--quick", "--dtype", "float32", "--device", "cpu",
+        "--probe", "causality,shapes",
         "--plugins", folder, cwd=tmp_path,
     )  # fmt: skip
     wrong.unlink()

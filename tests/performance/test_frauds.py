@@ -201,26 +201,29 @@ def test_one_sample_is_refused():
         kconfig.load(None, ["ROUNDS=1"])
 
 
-def test_the_clocks_see_all_of_the_work():
-    """Each clock on work of a known length; JAX hands work over and returns before it is done."""
-    for name in plugins.listing("frameworks"):
-        plugin = plugins.find("frameworks", name)
-        if plugin.missing:
-            continue
-        elapsed_ms, result = plugins.load(plugin).clock("cpu").time(lambda: time.sleep(0.02))
-        assert 20 <= elapsed_ms < 2000 and result is None
+class Unfinished:
+    """A result whose work goes on after the call, as JAX's does."""
+
+    finished = False
+
+    def block_until_ready(self):
+        time.sleep(0.02)
+        self.finished = True
+
+
+@pytest.mark.parametrize("name", plugins.listing("frameworks"))
+def test_the_clocks_see_all_of_the_work(name):
+    plugin = plugins.find("frameworks", name)
+    if plugin.missing:
+        pytest.skip(f"{name} is not installed")
+    start = time.perf_counter()
+    elapsed_ms, result = plugins.load(plugin).clock("cpu").time(lambda: time.sleep(0.02))
+    assert 20 <= elapsed_ms <= (time.perf_counter() - start) * 1e3 and result is None
 
 
 def test_jax_is_waited_for():
-    jax = pytest.importorskip("jax")
-    from assay.frameworks.jax import timing as clocks
+    pytest.importorskip("jax")
+    from assay.frameworks.jax import timing
 
-    chain = jax.jit(lambda x: jax.lax.fori_loop(0, 30, lambda i, y: y @ y / 700, x))
-    x = jax.numpy.ones((700, 700))
-    jax.block_until_ready(chain(x))
-    start = time.perf_counter()
-    result = chain(x)
-    handed_over_ms = (time.perf_counter() - start) * 1e3
-    jax.block_until_ready(result)
-    elapsed_ms, _ = clocks.clock("cpu").time(lambda: chain(x))
-    assert elapsed_ms > 5 * handed_over_ms
+    elapsed_ms, result = timing.clock("cpu").time(Unfinished)
+    assert result.finished and elapsed_ms >= 20

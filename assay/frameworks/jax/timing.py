@@ -14,9 +14,9 @@ from assay.frameworks.jax.arrays import place
 from assay.instruments import caches
 
 
-class _Host:
+class _WaitingClock:
     source = "host clock until block_until_ready, launches included"
-    launch_ms = None  # not told apart
+    launch_ms = None  # part of the time
 
     def time(self, work: Callable[[], Any]) -> tuple[float, Any]:
         start = time.perf_counter_ns()
@@ -24,9 +24,9 @@ class _Host:
         return (time.perf_counter_ns() - start) / 1e6, result
 
 
-def clock(device: str) -> _Host:
+def clock(device: str) -> _WaitingClock:
     """Return a clock of `device`: its `time(work)` returns milliseconds and the result."""
-    return _Host()
+    return _WaitingClock()
 
 
 @cache

@@ -11,7 +11,7 @@ import torch
 from assay.instruments import caches
 
 
-class _Host:
+class _HostClock:
     source = "host clock"
     launch_ms = None  # the call itself does the work
 
@@ -21,7 +21,7 @@ class _Host:
         return (time.perf_counter_ns() - start) / 1e6, result
 
 
-class _Events:
+class _EventClock:
     """The device's own clock. The device is kept busy while the host launches, so that a late
     launch is not taken for work; the time of the launches is kept apart.
 
@@ -69,9 +69,9 @@ def _cycles_per_ms(device: str) -> float:
     return trial / sorted(elapsed)[2]
 
 
-def clock(device: str) -> _Host | _Events:
+def clock(device: str) -> _HostClock | _EventClock:
     """Return a clock of `device`: its `time(work)` returns milliseconds and the result."""
-    return _Host() if device == "cpu" else _Events(device)
+    return _HostClock() if device == "cpu" else _EventClock(device)
 
 
 @cache
@@ -121,7 +121,7 @@ def captured(
                     call(*state["inputs"])
             torch.cuda.synchronize()
             state["graph"] = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(state["graph"], pool=_graph_pool()):
+            with torch.cuda.graph(state["graph"], pool=_graph_pool(str(inputs[0].device))[1]):
                 state["out"] = call(*state["inputs"])
     for static, tensor in zip(state["inputs"], inputs, strict=True):
         static.copy_(tensor)
@@ -134,10 +134,13 @@ def captured(
 
 
 @cache
-def _graph_pool() -> Any:
-    """Memory that all graphs of a process share: they are replayed one after the other, and twenty
-    of whole models would not fit side by side."""
-    return torch.cuda.graph_pool_handle()
+def _graph_pool(device: str) -> tuple[torch.cuda.CUDAGraph, Any]:
+    """Memory that all graphs of a process share, for they are replayed one after the other, and
+    twenty of whole models would not fit side by side. The graph keeps it alive."""
+    graph, number = torch.cuda.CUDAGraph(), torch.zeros(1, device=device)
+    with torch.cuda.graph(graph):
+        number.add_(1)
+    return graph, graph.pool()
 
 
 def delay(device: str, wait_ms: float) -> Callable[[], None]:
