@@ -45,6 +45,7 @@ def test_an_implementation_its_framework_a_probe_and_a_figure(folder, tmp_path):
     assert ours["error_over_budget_out"]["value"] <= 1
     assert ours["latency_ms"]["source"].startswith("host clock, by NumPy's framework")
     assert ours["heads"]["value"] == 4
+    pytest.importorskip("plotly")  # without it there is no page
     [page] = tmp_path.glob("results/bench/*/report.html")
     assert "Heads" in page.read_text()
 
