@@ -31,23 +31,26 @@ Key = tuple[str, str, str]  # workload, subject, metric
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return _MARK.sub(lambda found: found[1] + TABLES[found[2]]() + found[3], text)
+    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]]() + mark[3], text)
 
 
 def speeds() -> str:
     """Each implementation on each workload of the grid: times, rates, ratios, or how it ended."""
     records = _records(*GRID)
-    values, speed = _by_key(records), {_key_of(r): r for r in rates(records)}
+    values, speed = _by_key(records), rates(records)
     rows = []
     for workload, subject in dict.fromkeys((w, s) for w, s, _ in values if s != "cuda:0" and s):
-        mine = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, subject)}
+        of_subject = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, subject)}
         peer = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, FIRST)}
         cells = [_short(workload), subject]
         for metric in ("latency_ms", "backward_ms"):
-            cells += _speed(mine.get(metric), speed.get((workload, subject, metric)), peer, metric)
-        device = mine.get("device_ms")
+            record = of_subject.get(metric)
+            cells += _speed(record, speed.get(id(record)), peer, metric)
+        device = of_subject.get("device_ms")
         cells.append(f"{device.value:.4g}" if device and device.value else "")
-        cells[2] = cells[2] or _ending([mine["latency"]] if "latency" in mine else mine.values())
+        cells[2] = cells[2] or _ending(
+            [of_subject["latency"]] if "latency" in of_subject else of_subject.values()
+        )
         rows.append(cells)
     return _table(
         "workload|implementation|forward ms|TFLOP/s|over cuDNN|backward ms|TFLOP/s|over cuDNN"
@@ -59,36 +62,36 @@ def speeds() -> str:
 def agreement() -> str:
     """Events against the profiler, above 100 microseconds."""
     values = _by_key(_records(*GRID))
-    found = []
+    differences = []
     for (workload, subject, metric), record in values.items():
         device = values.get((workload, subject, "device_ms"))
         events = metric == "latency_ms" and record.value and "events" in (record.source or "")
         if events and device and device.value and device.value > _KERNEL_MS:
-            found.append((record.value / device.value - 1, _short(workload), subject))
-    found.sort(key=lambda one: -abs(one[0]))
-    rows = [[w, s, f"{d:+.1%}"] for d, w, s in found[:5]]
-    within = sum(abs(d) <= 0.02 for d, *_ in found)
-    told = f"\n{within} of {len(found)} agree within 2 %; the largest differences:\n\n"
-    return told + _table("workload|implementation|events over profiler, less one", rows)
+            differences.append((record.value / device.value - 1, _short(workload), subject))
+    differences.sort(key=lambda difference: -abs(difference[0]))
+    rows = [[w, s, f"{d:+.1%}"] for d, w, s in differences[:5]]
+    within = sum(abs(d) <= 0.02 for d, *_ in differences)
+    summary = f"\n{within} of {len(differences)} agree within 2 %; the largest differences:\n\n"
+    return summary + _table("workload|implementation|events over profiler, less one", rows)
 
 
 def noise() -> str:
-    """What comparisons of one with itself say."""
+    """Comparisons of implementations with themselves."""
     rows = [
         [
             name,
-            one.subject,
-            f"{one.latency_ms:.4g}",
-            f"{one.comparisons} x {one.rounds}",
-            f"{one.alarms} ({one.alarm_rate:.2%}, below {one.alarm_bound:.2%})",
-            f"{one.planted_share:.0%}",
-            f"{one.detected} of {one.planted} (above {one.power_bound:.1%})",
-            f"{one.smallest_effect:.1%}",
-            f"{one.between_processes:.2%}",
+            estimate.subject,
+            f"{estimate.latency_ms:.4g}",
+            f"{estimate.comparisons} x {estimate.rounds}",
+            f"{estimate.alarms} ({estimate.alarm_rate:.2%}, below {estimate.alarm_bound:.2%})",
+            f"{estimate.planted_share:.0%}",
+            f"{estimate.detected} of {estimate.planted} (above {estimate.power_bound:.1%})",
+            f"{estimate.smallest_effect:.1%}",
+            f"{estimate.between_processes:.2%}",
         ]
         for name in ("noise-h200", "noise-cpu")
         if (evidence.FOLDER / name).is_dir()
-        for one in noise_of(evidence.load(name))
+        for estimate in noise_of(evidence.load(name))
     ]
     return _table(
         "evidence|implementation|ms|comparisons x rounds|false alarms|planted|found"
@@ -99,34 +102,34 @@ def noise() -> str:
 
 def growth() -> str:
     """Exponents of memory in the length."""
-    found = exponents(
+    fits = exponents(
         _records("baseline-h200"), metrics=("forward_peak_bytes", "training_peak_bytes")
     )
     by_subject: dict[str, dict[str, str]] = {}
-    for one in found:
-        if one.value is not None:
-            interval = f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
-            by_subject.setdefault(one.subject, {})[one.metric] = interval
+    for fit in fits:
+        if fit.value is not None:
+            interval = f"{fit.value:.3f} ({fit.low:.3f} to {fit.high:.3f})"
+            by_subject.setdefault(fit.subject, {})[fit.metric] = interval
     rows = [
-        [subject, told.get("forward_peak_bytes", ""), told.get("training_peak_bytes", "")]
-        for subject, told in by_subject.items()
+        [subject, texts.get("forward_peak_bytes", ""), texts.get("training_peak_bytes", "")]
+        for subject, texts in by_subject.items()
     ]
     return _table("implementation|forward|forward and backward", rows)
 
 
 def memory_end() -> str:
-    """Where memory ends: predicted and found."""
+    """Lengths at which memory runs out: predicted, and found by search."""
     run = msgspec.json.decode((evidence.FOLDER / "oom-h200/run.json").read_bytes(), type=Run)
-    found = oom_lengths(_records("oom-h200"), capacities=capacities([run]))
+    lengths = oom_lengths(_records("oom-h200"), capacities=capacities([run]))
     rows = [
         [
-            one.metric.removesuffix("_peak_bytes"),
-            f"{one.predicted:,.0f}",
-            f"{one.observed:,.0f}",
-            f"{one.difference:+.2%}",
+            estimate.metric.removesuffix("_peak_bytes"),
+            f"{estimate.predicted:,.0f}",
+            f"{estimate.observed:,.0f}",
+            f"{estimate.difference:+.2%}",
         ]
-        for one in found
-        if one.predicted and one.observed and one.difference is not None
+        for estimate in lengths
+        if estimate.predicted and estimate.observed and estimate.difference is not None
     ]
     return _table("pass|predicted tokens|found by search|difference", rows)
 
@@ -171,14 +174,14 @@ def _speed(
 def _ratio(record: Record, peer: Record | None) -> str:
     if peer is None or peer.subject == record.subject:
         return ""
-    found = ratio(record, peer)
-    if found.value is None:
-        return "other clock" if "clock" in found.reason else ""
-    return f"{found.value:.2f} ({found.low:.2f} to {found.high:.2f})"
+    paired = ratio(record, peer)
+    if paired.value is None:
+        return "other clock" if "clock" in paired.reason else ""
+    return f"{paired.value:.2f} ({paired.low:.2f} to {paired.high:.2f})"
 
 
 def _ending(records: Iterable[Record]) -> str:
-    """How a subject ended that has no time."""
+    """Status of a subject without a time."""
     ended = {record.status for record in records if record.status != "ok"}
     return ", ".join(sorted(ended)) or "not measured"
 
@@ -189,10 +192,6 @@ def _records(*names: str) -> list[Record]:
 
 def _by_key(records: Sequence[Record]) -> dict[Key, Record]:
     return {(r.workload.name, r.subject, r.metric): r for r in records if r.workload}
-
-
-def _key_of(rate: Rate) -> Key:
-    return rate.workload.name, rate.subject, rate.metric
 
 
 def _short(workload: str) -> str:

@@ -1,4 +1,4 @@
-"""What capture costs a training step of a Flax Gemma, as paired ratios to the plain step.
+"""Cost of capture in a training step of a Flax Gemma, as paired ratios to the plain step.
 
     python benchmarks/capture_jax.py --folder DIR [--rounds 30] [--json FILE]
 
@@ -52,14 +52,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    trained = training(asked.width, asked.depth, asked.batch, asked.length)
-    shutil.rmtree(asked.folder, ignore_errors=True)
-    found = measured(trained, asked.folder, asked.rounds)
-    for name, one in found.items():
-        print(f"{name:40} {one}")
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+    arguments = parser.parse_args()
+    trained = training(arguments.width, arguments.depth, arguments.batch, arguments.length)
+    shutil.rmtree(arguments.folder, ignore_errors=True)
+    ways = measured(trained, arguments.folder, arguments.rounds)
+    for name, way in ways.items():
+        print(f"{name:40} {way}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(ways, indent=1) + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +106,8 @@ def training(width: int, depth: int, batch: int, length: int) -> Training:
 
     def results(capture: FlaxCapture) -> Callable[[Any], Any]:
         def step(variables: Any) -> Any:
-            gradient, taken = jax.grad(capture.collect(loss), has_aux=True)(variables)
-            return trained(variables, gradient), taken
+            gradient, collected = jax.grad(capture.collect(loss), has_aux=True)(variables)
+            return trained(variables, gradient), collected
 
         return jax.jit(step)
 
@@ -135,13 +135,13 @@ def measured(trained: Training, folder: Path, rounds: int) -> dict[str, Any]:
                 elapsed = block(trained, results, captures, name, number * BLOCK)
                 if number:  # the first compiles
                     times[name].append(elapsed)
-    found = {name: ratio(times[name], times["plain"]) for name in WAYS}
+    ways = {name: ratio(times[name], times["plain"]) for name in WAYS}
     for name, capture in captures.items():
         report = capture.report()
-        found[name] |= {"records": report.records, "MB": report.bytes / 1e6}
-        found[name]["dropped"] = report.dropped
+        ways[name] |= {"records": report.records, "MB": report.bytes / 1e6}
+        ways[name]["dropped"] = report.dropped
     shutil.rmtree(folder, ignore_errors=True)
-    return found
+    return ways
 
 
 def block(
@@ -156,17 +156,17 @@ def block(
         for other, capture in captures.items():
             if other != name or name == RESULTS:
                 paused.enter_context(capture.paused())
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for number in range(first, first + BLOCK):
             if name == RESULTS and number == first:
-                done, taken = results(trained.variables)
-                captures[name].save(taken, step=number)
+                done, collected = results(trained.variables)
+                captures[name].save(collected, step=number)
             else:
-                said = captures[name].step(number) if name.endswith("said") else nullcontext()
-                with said:
+                context = captures[name].step(number) if name.endswith("said") else nullcontext()
+                with context:
                     done = trained.plain(trained.variables)
             jax.block_until_ready(done)
-        return (time.perf_counter() - begun) / BLOCK * 1e3
+        return (time.perf_counter() - start) / BLOCK * 1e3
 
 
 def ratio(times: list[float], plain: list[float]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What capture costs a training step: transformers' GPT-2, off and on, paired and interleaved.
+"""Cost of capture in a training step: transformers' GPT-2, off and on, paired and interleaved.
 
     python benchmarks/capture_overhead.py                     124 M parameters, on a GPU
     python benchmarks/capture_overhead.py --small             a small one, to try it on a CPU
@@ -64,11 +64,11 @@ class Training:
     def block_ms(self, steps: int) -> float:
         """Milliseconds per step."""
         self.wait()
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for _ in range(steps):
             self.step()
         self.wait()
-        return (time.perf_counter() - begun) * 1e3 / steps
+        return (time.perf_counter() - start) * 1e3 / steps
 
     def wait(self) -> None:
         if self.device.type == "cuda":
@@ -76,18 +76,18 @@ class Training:
 
 
 def main() -> None:
-    asked = _arguments()
-    training = Training(asked.device, SMALL if asked.small else LARGE)
-    folder = Path(tempfile.mkdtemp(prefix="capture-overhead-", dir=asked.folder))
+    arguments = _arguments()
+    training = Training(arguments.device, SMALL if arguments.small else LARGE)
+    folder = Path(tempfile.mkdtemp(prefix="capture-overhead-", dir=arguments.folder))
     try:
-        found = measure(training, folder, rounds=asked.rounds)
+        results = measure(training, folder, rounds=arguments.rounds)
     finally:
         shutil.rmtree(folder)
-    found["device"] = _name(training.device)
-    found["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
-    print(table(found))
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+    results["device"] = _name(training.device)
+    results["versions"] = {"torch": torch.__version__, "transformers": transformers.__version__}
+    print(table(results))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def measure(training: Training, folder: Path, *, rounds: int) -> dict:
@@ -116,8 +116,8 @@ def _block(training: Training, store: Path, name: str, way: dict) -> None:
     )
     with capturing as capture:
         step_ms = training.block_ms(BLOCK)
-        begun = time.perf_counter()
-    drain_ms = (time.perf_counter() - begun) * 1e3
+        start = time.perf_counter()
+    drain_ms = (time.perf_counter() - start) * 1e3
     if not way:
         return
     way["step_ms"].append(step_ms)
@@ -131,18 +131,19 @@ def _block(training: Training, store: Path, name: str, way: dict) -> None:
             lost[reason] = lost.get(reason, 0) + count
 
 
-def table(found: dict) -> str:
+def table(results: dict) -> str:
     """For people."""
     lines = [
-        f"{found['device']}, {found['rounds']} rounds of {found['block_steps']} steps each way",
+        f"{results['device']}, {results['rounds']} rounds of {results['block_steps']} steps "
+        "each way",
         f"{'':12} {'step ms':>8} {'ratio to off':>24} {'records':>8} {'MB':>9} {'dropped':>8} "
         f"{'drain ms':>9}",
     ]
-    for name, way in found["ways"].items():
+    for name, way in results["ways"].items():
         ratio = way["ratio"]
-        told = f"{ratio['median']:.4f} [{ratio['low']:.4f}, {ratio['high']:.4f}]"
+        interval = f"{ratio['median']:.4f} [{ratio['low']:.4f}, {ratio['high']:.4f}]"
         lines.append(
-            f"{name:12} {median(way['step_ms']):8.2f} {told:>24} {way['records']:8} "
+            f"{name:12} {median(way['step_ms']):8.2f} {interval:>24} {way['records']:8} "
             f"{way['bytes'] / 1e6:9.1f} {sum(way.get('dropped', {}).values()):8} "
             f"{median(way['drain_ms']):9.1f}"
         )
@@ -151,8 +152,8 @@ def table(found: dict) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    there = "cuda" if torch.cuda.is_available() else "cpu"
-    parser.add_argument("--device", default=there)
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", default=default)
     parser.add_argument("--small", action="store_true", help="a small model, for a CPU")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--folder", type=Path, help="on the disk that is written to")

@@ -1,4 +1,4 @@
-"""How fast the writer of captures is, against raw writes of the same bytes to the same disk.
+"""Speed of the writer of captures, against raw writes of the same bytes to the same disk.
 
     python benchmarks/capture_writer.py --folder DIR [--rounds 11] [--json FILE]
 
@@ -41,22 +41,22 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=list(MEGABYTES))
     parser.add_argument("--round-megabytes", type=int, default=ROUND_MEGABYTES)
     parser.add_argument("--json", type=Path)
-    asked = parser.parse_args()
-    found = [
-        measured(asked.folder, size, sync, asked.rounds, asked.round_megabytes)
+    arguments = parser.parse_args()
+    results = [
+        measured(arguments.folder, size, sync, arguments.rounds, arguments.round_megabytes)
         for sync in (True, False)
-        for size in asked.sizes
+        for size in arguments.sizes
     ]
     print("record MB | fsync | raw MB/s | writer MB/s | writer / raw (95 %)")
-    for one in found:
-        low, high = one["interval"]
+    for result in results:
+        low, high = result["interval"]
         print(
-            f"{one['megabytes']:9} | {'each' if one['sync'] else 'none':5} | "
-            f"{one['raw_mb_s']:8.0f} | {one['writer_mb_s']:11.0f} | "
-            f"{one['ratio']:.2f} ({low:.2f} to {high:.2f})"
+            f"{result['megabytes']:9} | {'each' if result['sync'] else 'none':5} | "
+            f"{result['raw_mb_s']:8.0f} | {result['writer_mb_s']:11.0f} | "
+            f"{result['ratio']:.2f} ({low:.2f} to {high:.2f})"
         )
-    if asked.json:
-        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def measured(folder: Path, size: int, sync: bool, rounds: int, round_megabytes: int) -> dict:
@@ -101,7 +101,7 @@ def _tensors(megabytes: int) -> dict[str, Tensor]:
 
 def _raw_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
     content = b"".join(formats.encode(tensors, form="safetensors"))
-    begun = time.perf_counter()
+    start = time.perf_counter()
     for number in range(count):
         descriptor = os.open(folder / f"{number}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         view = memoryview(content)
@@ -110,14 +110,14 @@ def _raw_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> 
         if sync:
             os.fsync(descriptor)
         os.close(descriptor)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start
 
 
 def _writer_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) -> float:
     shapes = {n: TensorEntry(dtype=t.dtype, shape=t.shape) for n, t in tensors.items()}
     store = Store.create(folder / "store")
     with Recording(store, options=CaptureOptions(sync=sync, wait_s=60.0)) as recording:
-        begun = time.perf_counter()
+        start = time.perf_counter()
         for step in range(count):
             recording.put(
                 CapturedCall(
@@ -133,7 +133,7 @@ def _writer_s(folder: Path, tensors: dict[str, Tensor], count: int, sync: bool) 
                 )
             )
         recording.flush()
-        taken_s = time.perf_counter() - begun
+        taken_s = time.perf_counter() - start
     assert recording.report().records == count, recording.report()
     return taken_s
 

@@ -23,22 +23,22 @@ _ENDS = ("ok", "failed", "unsupported")
 _HARMLESS = ("ok", "unsupported")
 _CEILINGS = ("matmul_rate", "copy_bandwidth", "launch_us")
 
-Found = dict[tuple[str, str], Record]  # by subject and metric
+RecordsByKey = dict[tuple[str, str], Record]  # by subject and metric
 
 
 def written(text: str, records: Sequence[Record]) -> str:
     """The page with every marked table made anew."""
-    found = by_key(records)
-    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]](found) + mark[3], text)
+    keyed = by_key(records)
+    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]](keyed) + mark[3], text)
 
 
-def training(found: Found) -> str:
+def training(records: RecordsByKey) -> str:
     """Forward, and forward with backward: times, ratios, what the counted work predicts."""
     rows = []
-    for subject in _subjects(found):
-        cells = [subject, _number(found, subject, "parameters", 1e-6, "{:.2f}")]
+    for subject in _subjects(records):
+        cells = [subject, _number(records, subject, "parameters", 1e-6, "{:.2f}")]
         for metric in ("forward", "training"):
-            cells += _timed(found, subject, metric) + _predicted(found, subject, metric)
+            cells += _timed(records, subject, metric) + _predicted(records, subject, metric)
         rows.append(cells)
     return _table(
         "variant|parameters (M)|forward ms|over GPT2|predicted|measured over it"
@@ -47,13 +47,16 @@ def training(found: Found) -> str:
     )
 
 
-def decode(found: Found) -> str:
+def decode(records: RecordsByKey) -> str:
     """One token through a full cache, a CUDA graph: the same, for 64 sequences and for one."""
     rows = []
-    for subject in _subjects(found):
-        cells = [subject, _number(found, subject, "decode_b1_cache_bytes", 2**-20, "{:.2f}")]
+    for subject in _subjects(records):
+        cells = [
+            subject,
+            _number(records, subject, "decode_b1_cache_bytes", 2**-20, "{:.2f}"),
+        ]
         for metric in ("decode_b64", "decode_b1"):
-            cells += _timed(found, subject, metric) + _predicted(found, subject, metric)
+            cells += _timed(records, subject, metric) + _predicted(records, subject, metric)
         rows.append(cells)
     return _table(
         "variant|cache (MiB a sequence)|64 sequences ms|over GPT2|predicted|measured over it"
@@ -62,18 +65,18 @@ def decode(found: Found) -> str:
     )
 
 
-def launches(found: Found) -> str:
-    """What decoding costs in kernels: operators, what is predicted with their launches, and the
+def launches(records: RecordsByKey) -> str:
+    """Kernels of decoding: operators, what is predicted with their launches, and the
     same step without a CUDA graph."""
     rows = []
-    for subject in _subjects(found):
-        cells = [subject, _number(found, subject, "decode_b1_operators", 1, "{:.0f}")]
+    for subject in _subjects(records):
+        cells = [subject, _number(records, subject, "decode_b1_operators", 1, "{:.0f}")]
         for metric in ("decode_b64", "decode_b1"):
             cells += [
-                _number(found, subject, f"{metric}_launched_ratio", 1, "{:.2f}"),
-                _number(found, subject, f"{metric}_over_launched", 1, "{:.2f}"),
-                _number(found, subject, f"{metric}_needed_ratio", 1, "{:.2f}"),
-                _number(found, subject, f"{metric}_eager_ms", 1, "{:.3g}"),
+                _number(records, subject, f"{metric}_launched_ratio", 1, "{:.2f}"),
+                _number(records, subject, f"{metric}_over_launched", 1, "{:.2f}"),
+                _number(records, subject, f"{metric}_needed_ratio", 1, "{:.2f}"),
+                _number(records, subject, f"{metric}_eager_ms", 1, "{:.3g}"),
             ]
         rows.append(cells)
     columns = "with launches|measured over it|by needed bytes|eager ms"
@@ -81,12 +84,12 @@ def launches(found: Found) -> str:
     return _table("|".join(["variant", "operators", *names]), rows)
 
 
-def beyond(found: Found) -> str:
+def beyond(records: RecordsByKey) -> str:
     """Passes that take longer than TARGET times what is predicted, and the kernels they run."""
     rows, judged = [], 0
     for metric in PASSES:
-        for subject in _subjects(found):
-            over = found.get((subject, f"{metric}_over_predicted"))
+        for subject in _subjects(records):
+            over = records.get((subject, f"{metric}_over_predicted"))
             if over is None or over.value is None:
                 continue
             judged += 1
@@ -96,35 +99,35 @@ def beyond(found: Found) -> str:
                         subject,
                         metric,
                         f"{over.value:.2f}",
-                        _number(found, subject, f"{metric}_over_launched", 1, "{:.2f}"),
-                        _kernels(found, subject, metric),
+                        _number(records, subject, f"{metric}_over_launched", 1, "{:.2f}"),
+                        _kernels(records, subject, metric),
                     ]
                 )
-    told = f"\n{judged - len(rows)} of {judged} passes are within {TARGET}; the others:\n\n"
-    return told + _table(
+    summary = f"\n{judged - len(rows)} of {judged} passes are within {TARGET}; the others:\n\n"
+    return summary + _table(
         "variant|pass|over predicted|over predicted with launches|operators, GPT2's", rows
     )
 
 
-def machine(found: Found) -> str:
+def machine(records: RecordsByKey) -> str:
     """The ceilings that predictions are made with."""
     rows = [
         [record.metric, f"{record.value:.4g} {record.unit}", record.source or ""]
         for metric in _CEILINGS
-        for (_, name), record in found.items()
+        for (_, name), record in records.items()
         if name == metric and record.value is not None
     ]
     return _table("ceiling|measured|how", rows)
 
 
-def gates(found: Found) -> str:
-    """What each gate says of all models, and how many gates each model passes."""
-    verdicts = {key: r for key, r in found.items() if r.stage == "models" and key[1] in _gates()}
+def gates(records: RecordsByKey) -> str:
+    """Verdicts of each gate on all models, and how many gates each model passes."""
+    verdicts = {key: r for key, r in records.items() if r.stage == "models" and key[1] in _gates()}
     rows = []
     for subject in dict.fromkeys(subject for subject, _ in verdicts):
-        mine = {gate: r.status for (name, gate), r in verdicts.items() if name == subject}
-        applies = [status for status in mine.values() if status != "unsupported"]
-        failed = ", ".join(gate for gate, status in mine.items() if status not in _HARMLESS)
+        own = {gate: r.status for (name, gate), r in verdicts.items() if name == subject}
+        applies = [status for status in own.values() if status != "unsupported"]
+        failed = ", ".join(gate for gate, status in own.items() if status not in _HARMLESS)
         parts = next(r.workload.spec["parts"] for (n, _), r in verdicts.items() if n == subject)
         passed = f"{applies.count('ok')} of {len(applies)}"
         rows.append([subject, " ".join(parts) or "none", passed, failed])
@@ -146,11 +149,11 @@ def gates(found: Found) -> str:
 
 
 def _gates() -> list[str]:
-    there = plugins.listing("gates").values()
-    return [p.name for p in sorted(there, key=lambda p: (p.literals["ORDER"], p.name))]
+    listed = plugins.listing("gates").values()
+    return [p.name for p in sorted(listed, key=lambda p: (p.literals["ORDER"], p.name))]
 
 
-TABLES: dict[str, Callable[[Found], str]] = {
+TABLES: dict[str, Callable[[RecordsByKey], str]] = {
     "training": training,
     "decode": decode,
     "launches": launches,
@@ -160,22 +163,22 @@ TABLES: dict[str, Callable[[Found], str]] = {
 }
 
 
-def by_key(records: Sequence[Record]) -> Found:
+def by_key(records: Sequence[Record]) -> RecordsByKey:
     """Records by subject and metric; of what two cells measured, the last."""
     return {(record.subject, record.metric): record for record in records}
 
 
-def _subjects(found: Found) -> list[str]:
+def _subjects(records: RecordsByKey) -> list[str]:
     """Those that were timed or failed to be, in the order of the records."""
     kinds = {f"{metric}_ms" for metric in PASSES} | {"training", "decode", *PASSES}
-    return list(dict.fromkeys(subject for subject, metric in found if metric in kinds))
+    return list(dict.fromkeys(subject for subject, metric in records if metric in kinds))
 
 
-def _timed(found: Found, subject: str, metric: str) -> list[str]:
+def _timed(records: RecordsByKey, subject: str, metric: str) -> list[str]:
     """The time and its ratio to the baseline, or how the subject ended."""
-    record, peer = (found.get((name, f"{metric}_ms")) for name in (subject, BASELINE))
+    record, peer = (records.get((name, f"{metric}_ms")) for name in (subject, BASELINE))
     if record is None or record.value is None:
-        return [_ending(found, subject, metric), ""]
+        return [_ending(records, subject, metric), ""]
     cells = [f"{record.value:.3g}", ""]
     if peer is not None and subject != BASELINE:
         between = ratio(record, peer)
@@ -186,28 +189,28 @@ def _timed(found: Found, subject: str, metric: str) -> list[str]:
     return cells
 
 
-def _predicted(found: Found, subject: str, metric: str) -> list[str]:
-    over = _number(found, subject, f"{metric}_over_predicted", 1, "{:.2f}")
-    return [_number(found, subject, f"{metric}_predicted_ratio", 1, "{:.2f}"), over]
+def _predicted(records: RecordsByKey, subject: str, metric: str) -> list[str]:
+    over = _number(records, subject, f"{metric}_over_predicted", 1, "{:.2f}")
+    return [_number(records, subject, f"{metric}_predicted_ratio", 1, "{:.2f}"), over]
 
 
-def _ending(found: Found, subject: str, metric: str) -> str:
+def _ending(records: RecordsByKey, subject: str, metric: str) -> str:
     for name in (metric, metric.partition("_")[0], "training"):
-        record = found.get((subject, name))
+        record = records.get((subject, name))
         if record is not None and record.status != "ok":
             return record.status
     return "not measured"
 
 
-def _kernels(found: Found, subject: str, metric: str) -> str:
-    mine, base = (
-        _number(found, name, f"{metric}_operators", 1, "{:.0f}") for name in (subject, BASELINE)
+def _kernels(records: RecordsByKey, subject: str, metric: str) -> str:
+    own, base = (
+        _number(records, name, f"{metric}_operators", 1, "{:.0f}") for name in (subject, BASELINE)
     )
-    return f"{mine}, {base}"
+    return f"{own}, {base}"
 
 
-def _number(found: Found, subject: str, metric: str, scale: float, form: str) -> str:
-    record = found.get((subject, metric))
+def _number(records: RecordsByKey, subject: str, metric: str, scale: float, form: str) -> str:
+    record = records.get((subject, metric))
     return "" if record is None or record.value is None else form.format(record.value * scale)
 
 

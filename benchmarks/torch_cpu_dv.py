@@ -1,4 +1,4 @@
-"""How torch's CPU attention adds up dv of half-precision inputs.
+"""Summation of dv by torch's CPU attention of half-precision inputs.
 
     python benchmarks/torch_cpu_dv.py
 
@@ -43,8 +43,8 @@ def _accumulated(weights: torch.Tensor, grad_out: torch.Tensor, block: int) -> t
     return total
 
 
-def _error(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return (found.double() - exact).abs().max().item()
+def _error(actual: torch.Tensor, exact: torch.Tensor) -> float:
+    return (actual.double() - exact).abs().max().item()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What capture costs: a training step with and without it, and the writer beside raw writes.
+"""Cost of capture: a training step with and without it, and the writer beside raw writes.
 
 One cell for each script beside this folder; its docstring says what is compared.
 
@@ -32,46 +32,48 @@ def cells(study: Study) -> list[Cell]:
 
 def run(cell: Cell) -> Iterator[Measurement]:
     """Ratios of times, a sample for each round."""
-    script, told = SCRIPTS[cell.name]
+    script, measure = SCRIPTS[cell.name]
     with tempfile.TemporaryDirectory(dir="results") as folder:
-        found = Path(folder) / "found.json"
+        results = Path(folder) / "results.json"
         scratch = Path(folder) / "written"
         scratch.mkdir()
-        given = [*cell.options["arguments"], "--folder", str(scratch), "--json", str(found)]
-        subprocess.run([sys.executable, str(FOLDER / script), *given], check=True)
-        yield from told(json.loads(found.read_text()))
+        arguments = [*cell.options["arguments"], "--folder", str(scratch), "--json", str(results)]
+        subprocess.run([sys.executable, str(FOLDER / script), *arguments], check=True)
+        yield from measure(json.loads(results.read_text()))
 
 
-def _of_training(found: dict[str, Any]) -> Iterator[Measurement]:
-    """How much longer a step takes, and what was dropped."""
-    plain = found["ways"]["off"]["step_ms"]
-    rounds = f"{found['rounds']} rounds of {found['block_steps']} steps each way, on "
-    source = f"host clock around a block, device synchronised; {rounds}{found['device']}"
-    for way, one in found["ways"].items():
-        yield _measurement("step_ms", way, _median(one["step_ms"]), "ms", source, one["step_ms"])
+def _of_training(results: dict[str, Any]) -> Iterator[Measurement]:
+    """Ratio of the time of a step, and what was dropped."""
+    plain = results["ways"]["off"]["step_ms"]
+    rounds = f"{results['rounds']} rounds of {results['block_steps']} steps each way, on "
+    source = f"host clock around a block, device synchronised; {rounds}{results['device']}"
+    for way, result in results["ways"].items():
+        yield _measurement(
+            "step_ms", way, _median(result["step_ms"]), "ms", source, result["step_ms"]
+        )
         if way == "off":
             continue
-        ratios = [a / b for a, b in zip(one["step_ms"], plain, strict=True)]
-        dropped = sum(one.get("dropped", {}).values())
+        ratios = [a / b for a, b in zip(result["step_ms"], plain, strict=True)]
+        dropped = sum(result.get("dropped", {}).values())
         yield _measurement("step_ratio", way, _median(ratios), "ratio", source, ratios)
-        yield _measurement("captured_records", way, one["records"], "count", source)
-        yield _measurement("captured_bytes", way, one["bytes"], "B", source)
+        yield _measurement("captured_records", way, result["records"], "count", source)
+        yield _measurement("captured_bytes", way, result["bytes"], "B", source)
         yield _measurement("dropped_records", way, dropped, "count", source)
 
 
-def _of_writer(found: list[dict[str, Any]]) -> Iterator[Measurement]:
+def _of_writer(results: list[dict[str, Any]]) -> Iterator[Measurement]:
     """The writer's speed over that of raw writes of the same bytes, each with the same syncs."""
-    for one in found:
-        sync = "fsync" if one["sync"] else "no_fsync"
-        name = f"{one['megabytes']}mb_{sync}"
-        raw, own = one["seconds"]["raw"], one["seconds"]["writer"]
+    for result in results:
+        sync = "fsync" if result["sync"] else "no_fsync"
+        name = f"{result['megabytes']}mb_{sync}"
+        raw, own = result["seconds"]["raw"], result["seconds"]["writer"]
         ratios = [a / b for a, b in zip(raw, own, strict=True)]
-        source = f"{one['records']} records of {one['megabytes']} MB a round, host clock"
+        source = f"{result['records']} records of {result['megabytes']} MB a round, host clock"
         yield _measurement(
             f"writer_ratio_{name}", "writer", _median(ratios), "ratio", source, ratios
         )
-        yield _measurement(f"raw_write_{name}", "writer", one["raw_mb_s"], "MB/s", source)
-        yield _measurement(f"writer_{name}", "writer", one["writer_mb_s"], "MB/s", source)
+        yield _measurement(f"raw_write_{name}", "writer", result["raw_mb_s"], "MB/s", source)
+        yield _measurement(f"writer_{name}", "writer", result["writer_mb_s"], "MB/s", source)
 
 
 SCRIPTS: dict[str, tuple[str, Callable[[Any], Iterator[Measurement]]]] = {

@@ -1,4 +1,4 @@
-"""What assay itself costs: start-up, appending, querying, the first study a user runs.
+"""Cost of assay itself: start-up, appending, querying, the first study a user runs.
 
 One cell for each file in `_spine`; its docstring says the target. On a shared machine single times
 mean little: the figure is the median of ratios that were taken in the same round.

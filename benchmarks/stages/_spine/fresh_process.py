@@ -21,9 +21,9 @@ def elapsed_s(*arguments: str) -> float:
     )
     elapsed = time.perf_counter() - start
     if ended.returncode:
-        told = ended.stderr.decode(errors="replace").strip()
+        message = ended.stderr.decode(errors="replace").strip()
         raise RuntimeError(
-            f"python {' '.join(arguments)} ended with exit code {ended.returncode}: {told}"
+            f"python {' '.join(arguments)} ended with exit code {ended.returncode}: {message}"
         )
     return elapsed
 

@@ -70,14 +70,14 @@ def _against_json(
     }
     samples = interleaved(sides, rounds=rounds)
     index = {"first": "no index", "repeat": "a current index"}[which]
-    asked = f"a new Records object with {index}, files in the page cache"
+    how = f"a new Records object with {index}, files in the page cache"
     for name, samples_s in samples.items():
         yield measured(
             f"query_{which}_s",
             samples_s,
             unit="s",
             subject=name,
-            source=f"wall time of one grouped query: json.loads of every line, or {asked}",
+            source=f"wall time of one grouped query: json.loads of every line, or {how}",
             workload=workload,
         )
     yield measured(
@@ -85,7 +85,7 @@ def _against_json(
         ratios(samples["json_loop"], samples["records"]),
         unit="",
         subject="records",
-        source=f"time of json.loads of every line over that of {asked}, round by round",
+        source=f"time of json.loads of every line over that of {how}, round by round",
         workload=workload,
     )
 
@@ -108,16 +108,16 @@ def _records(results: Path) -> Groups:
 
 
 def _json_loop(logs: Sequence[Path]) -> Groups:
-    found: dict[tuple[str, str, str], list[float]] = {}
+    groups: dict[tuple[str, str, str], list[float]] = {}
     for path in logs:
         with open(path, encoding="utf-8") as file:
             for line in file:
                 record = json.loads(line)
                 key = (record.get("subject", ""), record["workload"]["name"], record["metric"])
-                group = found.setdefault(key, [0, 0.0])
+                group = groups.setdefault(key, [0, 0.0])
                 group[0] += 1
                 group[1] += record["value"]
-    return {key: (int(count), total / count) for key, (count, total) in found.items()}
+    return {key: (int(count), total / count) for key, (count, total) in groups.items()}
 
 
 def _refuse_disagreement(results: Path, logs: Sequence[Path]) -> None:
