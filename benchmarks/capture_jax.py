@@ -2,7 +2,7 @@
 
     python benchmarks/capture_jax.py --folder DIR [--rounds 30] [--json FILE]
 
-Each round runs the plain step and every way of capturing, one after the other; the order turns.
+Each round runs the plain step and every way of capturing, one after the other; the order alternates.
 `asked` ways let the program ask the host which steps are wanted, `said` ways run under
 `capture.step(n)`, where steps that are not wanted run the plain program. A block is 20 steps, of
 which the first is wanted where every=20. The `results` way calls a function made by `collect` in
@@ -28,6 +28,7 @@ import assay
 from assay.captures.jax import FlaxCapture
 from assay.laws import pairs
 from assay.models.gemma.fast.model import AutoregressiveModel
+from assay.performance.rounds import Turns
 
 BLOCK = 20
 RESULTS = "full, 1 layer in 4, every 20th, results"
@@ -129,12 +130,10 @@ def measured(trained: Training, folder: Path, rounds: int) -> dict[str, Any]:
             if choices
         }
         results = trained.results(captures[RESULTS])
-        for number in range(rounds + 1):
-            turned = number % len(WAYS)
-            for name in list(WAYS)[turned:] + list(WAYS)[:turned]:
-                elapsed = block(trained, results, captures, name, number * BLOCK)
-                if number:  # the first compiles
-                    times[name].append(elapsed)
+        for number, name in Turns(WAYS, rounds=rounds + 1):
+            elapsed_ms = block(trained, results, captures, name, number * BLOCK)
+            if number:  # the first compiles
+                times[name].append(elapsed_ms)
     ways = {name: ratio(times[name], times["plain"]) for name in WAYS}
     for name, capture in captures.items():
         report = capture.report()

@@ -3,7 +3,7 @@
     python benchmarks/capture_overhead.py                     124 M parameters, on a GPU
     python benchmarks/capture_overhead.py --small             a small one, to try it on a CPU
 
-Every round trains one block of steps in each way, in an order that rotates; a ratio is of two
+Every round trains one block of steps in each way, in an order that alternates; a ratio is of two
 blocks of one round. A block of the way `full` has one captured step, its first, so that most of its
 writing falls into the block. What is left to write behind a block is timed apart.
 """
@@ -23,6 +23,7 @@ import transformers
 
 import assay
 from assay.laws.pairs import interval, resampled_medians
+from assay.performance.rounds import Turns
 
 BLOCK = 20  # steps
 WAYS = {
@@ -95,11 +96,9 @@ def measure(training: Training, folder: Path, *, rounds: int) -> dict:
     ways = {name: {"step_ms": [], "drain_ms": [], "records": 0, "bytes": 0} for name in WAYS}
     for name in WAYS:  # kernels are compiled, memory is taken
         _block(training, folder / "warm-up", name, {})
-    for round_ in range(rounds):
-        names = list(WAYS)
-        for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
-            _block(training, folder / f"{name}-{round_}", name, ways[name])
-            shutil.rmtree(folder / f"{name}-{round_}", ignore_errors=True)
+    for number, name in Turns(WAYS, rounds=rounds):
+        _block(training, folder / f"{name}-{number}", name, ways[name])
+        shutil.rmtree(folder / f"{name}-{number}", ignore_errors=True)
     off = np.array(ways["off"]["step_ms"])
     for way in ways.values():
         logs = np.log(np.array(way["step_ms"]) / off)

@@ -26,6 +26,7 @@ from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
 from assay.laws import pairs
+from assay.performance.rounds import Turns
 
 MEGABYTES = (1, 4, 16, 64)
 ROUND_MEGABYTES = 256
@@ -65,14 +66,13 @@ def measured(folder: Path, size: int, sync: bool, rounds: int, round_megabytes: 
     count = max(FEWEST, round_megabytes // size)
     ways = {"raw": _raw_s, "writer": _writer_s}
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(-1, rounds):  # the first warms up and is not counted
-        for name in sorted(ways, reverse=number % 2 == 0):
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            os.sync()
-            taken_s = ways[name](folder, tensors, count, sync)
-            if number >= 0:
-                seconds[name].append(taken_s)
+    for number, name in Turns(ways, rounds=rounds + 1):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        os.sync()
+        elapsed_s = ways[name](folder, tensors, count, sync)
+        if number:  # the first warms up and is not counted
+            seconds[name].append(elapsed_s)
     shutil.rmtree(folder)
     logs = np.log(np.array(seconds["raw"]) / np.array(seconds["writer"]))
     low, high = pairs.interval(pairs.resampled_medians([logs])[:, 0])
