@@ -2,7 +2,7 @@
 
     python benchmarks/capture_jax.py --folder DIR [--rounds 30] [--json FILE]
 
-Each round runs the plain step and every way of capturing, one after the other; the order alternates.
+Each round runs the plain step and every way of capturing, in an order that alternates.
 `asked` ways let the program ask the host which steps are wanted, `said` ways run under
 `capture.step(n)`, where steps that are not wanted run the plain program. A block is 20 steps, of
 which the first is wanted where every=20. The `results` way calls a function made by `collect` in
