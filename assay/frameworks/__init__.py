@@ -3,8 +3,8 @@
 Arrays: `place` and `marks` bring NumPy arrays to a device, `numpy` and `bits` bring them back.
 Clock: `clock(device)` has `time(work)`, which gives milliseconds and what `work` returned;
 `source`, what the clock is; and `launch_ms`, what the host took to launch the last of it, None
-where that is not told apart. `flusher(device)` empties caches before it, `annotated` names a range
-in a timeline, `delay` is a slowdown to plant. A framework with CUDA graphs has `captured`, a
+where that is part of the time. `flusher(device)` empties caches before it, `annotated` names a
+range in a timeline, `delay` is a slowdown to plant. A framework with CUDA graphs has `captured`, a
 forward pass as the replay of one. Instruments: memory of a call, and what ran in it.
 """
 

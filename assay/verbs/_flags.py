@@ -42,7 +42,9 @@ TrustPlugins = Annotated[
     bool,
     typer.Option("--trust-plugins", help="Load the code that the run itself names: it is run."),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer rounds on smaller workloads.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Fewer cases, or fewer rounds on smaller workloads.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Records as JSON lines instead of tables.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 

@@ -50,7 +50,7 @@ class Progress:
 
     def stage(self, name: str, due: int, total: int) -> None:
         kept = f", {total - due} kept" if due < total else ""
-        self.note(f"stage {name}: {due} {'cell' if due == 1 else 'cells'} to run{kept}")
+        self.note(f"stage {name}: {_cells(due)} to run{kept}")
         self._task = self._bar.add_task(name, total=due)
 
     def cell(self, name: str, status: "Status", reason: str | None, elapsed_s: float) -> None:
@@ -60,6 +60,10 @@ class Progress:
 
     def note(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _cells(count: int) -> str:
+    return "1 cell" if count == 1 else f"{count} cells"
 
 
 Judge = Callable[[Sequence["Record"]], int]
@@ -83,7 +87,7 @@ def run(
         folder = active.folder
         cells = sum(len(stage.cells) for stage in active.stages)
         limit = f"at most {active.study.cell_timeout_s} s each"
-        progress.note(f"run {folder.path}: {cells} cells, {limit}")
+        progress.note(f"run {folder.path}: {_cells(cells)}, {limit}")
         try:
             records = execute.execute(active, progress)
         except KeyboardInterrupt:

@@ -133,7 +133,7 @@ def _gpu(here: "Host") -> tuple[str, str]:
     kind = here.accelerators[0].kind
     if {"cuda": "cuda", "rocm": "hip"}[kind] in here.versions:
         return "yes", f"with torch's {kind} build"
-    wanted = f"install torch's {kind} build: see Which torch in README.md"
+    wanted = f"install torch's {kind} build: see docs/install.md"
     return "no", f"torch is {here.versions.get('torch', 'not installed')}; {wanted}"
 
 

@@ -30,7 +30,9 @@ devices = st.sampled_from([[], ["DEVICE_CPU=y"], ["DEVICE_CUDA=y"]]) | st.intege
     lambda index: ["DEVICE_CUDA=y", f"DEVICE_INDEX={index}"]
 )
 few = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
