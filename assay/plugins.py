@@ -167,12 +167,20 @@ def _in_folder(folder: Path, kind: Plugin) -> list[Plugin]:
 
 
 def _in_user_folder(folder: Path, kind: Plugin) -> list[Plugin]:
-    contract = set(kind.literals["CONTRACT"])
     if folder.is_file():
         plugin = _from_file(folder, kind)
-        return [plugin] if contract <= plugin.functions else []
-    recognised = [plugin for plugin in _in_folder(folder, kind) if contract <= plugin.functions]
+        return [plugin] if _is_of_kind(plugin) else []
+    recognised = [plugin for plugin in _in_folder(folder, kind) if _is_of_kind(plugin)]
     return recognised + _in_folder(folder / kind.name, kind)
+
+
+def _is_of_kind(plugin: Plugin) -> bool:
+    """True where a file defines what its kind asks for, and not all of a larger contract: a stage,
+    which has `cells` and `run`, is no engine, which has `run`."""
+    contracts = {name: set(folders[-1].literals["CONTRACT"]) for name, folders in kinds().items()}
+    own = contracts[plugin.kind]
+    larger = [contract for contract in contracts.values() if own < contract]
+    return own <= plugin.functions and not any(c <= plugin.functions for c in larger)
 
 
 def _from_file(path: Path, kind: Plugin) -> Plugin:
@@ -194,7 +202,7 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         doc, literals, functions = _parse(path.read_text(encoding="utf-8"), str(path))
     except (SyntaxError, UnicodeDecodeError) as error:
         problem = f"cannot be read as Python: {error}"
-        return Plugin(kind=kind, name=name, path=path, problem=problem)
+        return Plugin(kind=kind, name=name, path=path, literals=dict(defaults), problem=problem)
     return Plugin(
         kind=kind,
         name=name,

@@ -36,6 +36,15 @@ def test_a_files_kind_is_told_by_its_functions(tmp_path):
     assert "notes" not in plugins.listing("sequence", [tmp_path])
 
 
+def test_a_stage_is_no_engine(tmp_path):
+    """Every stage has the one function that an engine must have; it was listed as both."""
+    (tmp_path / "walk.py").write_text("def cells(study): ...\ndef run(cell): ...\n")
+    (tmp_path / "far.py").write_text("def run(jobs): ...\n")
+    assert "walk" in plugins.listing("stages", [tmp_path])
+    engines = plugins.listing("engines", [tmp_path])
+    assert "far" in engines and "walk" not in engines
+
+
 def test_a_subfolder_is_a_kind_and_a_package_is_a_plugin(tmp_path):
     package = tmp_path / "sequence" / "big"
     package.mkdir(parents=True)

@@ -23,7 +23,13 @@ from assay.host import Host
 from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import incomplete
-from assay.subjects.outcome import Begin, Unsupported, device_lost, out_of_memory
+from assay.subjects.outcome import (
+    Begin,
+    Unsupported,
+    device_lost,
+    measurements_of,
+    out_of_memory,
+)
 from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_of
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
@@ -136,7 +142,7 @@ def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpe
     """Run one probe on one case; an exception of the implementation is an outcome too."""
     try:
         call = tested.bind(spec)
-        measurements = probe.measure(call, call.workload, tested.host)
+        measurements = measurements_of(probe.measure(call, call.workload, tested.host))
     except Unsupported as refusal:
         return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
     except judge.MalformedResult as malformed:

@@ -15,14 +15,13 @@ from types import ModuleType
 
 import msgspec
 
-from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments.telemetry import Telemetry
 from assay.laws.pairs import FEWEST_ROUNDS
 from assay.performance.timer import FACTORS, Timer
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
-from assay.subjects.outcome import Begin, InputsChanged
+from assay.subjects.outcome import Begin, InputsChanged, measurements_of
 
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3
@@ -125,7 +124,7 @@ def interleaved(
 
 def applied(probe: ModuleType, host: Host) -> Measure:
     """The probe as a function of a subject."""
-    return lambda subject: measured(probe.measure(subject, subject.workload, host))
+    return lambda subject: measurements_of(probe.measure(subject, subject.workload, host))
 
 
 def renewed(subject: Subject, factor: float) -> Subject:
@@ -177,19 +176,6 @@ def refuse_changes(subject: Subject, before: list[int]) -> None:
     if checksums(subject) != before:
         subject.restore()
         raise InputsChanged("it writes into its inputs; inputs must stay as they were")
-
-
-def measured(returned: object) -> list[Measurement]:
-    """Check what a probe returned, which may be plain dicts with the fields of Measurement."""
-    try:
-        values = msgspec.convert(returned, list[Measurement], from_attributes=True)
-    except msgspec.ValidationError as error:
-        raise BadInput(
-            f"a probe returns a list of measurements; this one does not: {error}"
-        ) from error
-    if not values:
-        raise BadInput("a probe returns at least one measurement; this one returned none")
-    return values
 
 
 def gathered(rounds: list[list[Measurement]]) -> Iterator[Measurement]:

@@ -69,6 +69,19 @@ def outcome_of(
     )
 
 
+def measurements_of(returned: object) -> list[Measurement]:
+    """Check what a probe returned, which may be plain dicts with the fields of Measurement."""
+    try:
+        values = msgspec.convert(returned, list[Measurement], from_attributes=True)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"a probe returns a list of measurements; this one does not: {error}"
+        ) from error
+    if not values:
+        raise BadInput("a probe returns at least one measurement; this one returned none")
+    return values
+
+
 def out_of_memory(error: Exception) -> bool:
     """True where memory ran out, the machine's or a device's."""
     return isinstance(error, MemoryError) or _says("out_of_memory", error)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 # What makes two runs comparable is taken from the earlier one, unless it is said again.
 _TAKEN = (
     "IMPLEMENTATIONS",
+    "PROBES",
     "WORKLOADS",
     "BATCHES",
     "HEADS",

@@ -151,6 +151,30 @@ def test_check_bench_and_doctor_need_little(tmp_path):
     assert query.returncode == 3 and "DuckDB" in query.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments", [("study", "plan"), ("check", "sdpa", "--dry-run"), ("list",)], ids=" ".join
+)
+@pytest.mark.parametrize("kind", ["probes", "gates", "stages", "tables"])
+def test_a_users_file_that_cannot_be_parsed_gives_no_traceback(tmp_path, kind, arguments):
+    """The literals of such a file were missing: KeyError, and one of our own files was blamed."""
+    (tmp_path / kind).mkdir()
+    (tmp_path / kind / "broken.py").write_text("def measure(")
+    done = assay(*arguments, "--plugins", tmp_path, cwd=tmp_path)
+    assert done.returncode in (0, 2) and "KeyError" not in done.stderr
+    assert done.returncode == 0 or "broken.py cannot be read as Python" in done.stderr
+
+
+def test_a_probe_of_correctness_may_return_dicts(tmp_path):
+    """docs/plugins.md allows them; the process ended, and the implementation was blamed."""
+    (tmp_path / "half.py").write_text(
+        "STAGE = 'check'\n\n\ndef cases(generator):\n    return [generator.spec()]\n\n\n"
+        "def measure(call, workload, host):\n"
+        "    return [{'metric': 'half', 'value': 0.5, 'unit': 'ratio'}]\n"
+    )
+    done = assay("check", "sdpa", "--probe", "half", "--plugins", tmp_path, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("arguments", [("study", "plan"), ("check", "sdpa")])
 def test_settings_need_kconfiglib(tmp_path, arguments):
     done = assay(*arguments, cwd=tmp_path, hide=("kconfiglib",))
