@@ -27,15 +27,15 @@ def visibility_mask(
     row, column = arange(queries), arange(keys)  # [M], [N]
     if cu_seqlens is None:
         distance = (row + (keys - queries))[:, None] - column  # [M, N]
-        visible = distance == distance
+        visible = within_reach(distance, causal=causal, window=window)
     else:
         cu_q, cu_k = cu_seqlens
         row_sequence, column_sequence = _sequence_of(row, cu_q), _sequence_of(column, cu_k)
         # Both counted from the end of their sequence, which aligns it bottom-right.
         from_end_q, from_end_k = row - cu_q[1:][row_sequence], column - cu_k[1:][column_sequence]
         distance = from_end_q[:, None] - from_end_k
-        visible = row_sequence[:, None] == column_sequence
-    visible &= within_reach(distance, causal=causal, window=window)
+        same_sequence = row_sequence[:, None] == column_sequence
+        visible = same_sequence & within_reach(distance, causal=causal, window=window)
     visible = visible[None, None]
     if lengths is not None:
         visible = visible & (column < lengths[:, None])[:, None, None]

@@ -76,7 +76,7 @@ def memory(spec: WorkloadSpec, *, training: bool, device: str) -> Held:
         "scores": whole,
         "seen": visible,
     }
-    early = always | {"positions": 8 * pairs, "scores": whole if rounded else 0, "order": pairs}
+    early = always | {"positions": 8 * pairs, "scores": whole if rounded else 0}
     kept = {"hidden": visible} if training else {}
     softmax = always | kept | {"shifted": whole, "softmax": whole}
     output = always | kept | {"weights": whole, "rounded_weights": rounded, "out": out}
