@@ -12,7 +12,7 @@ INTERRUPTED = 130
 
 
 class BadInput(ValueError):
-    """What was given cannot be read or loaded; the message says what to do."""
+    """Input that cannot be read or loaded; the message says what to do."""
 
     exit_code = BAD_INPUT
 

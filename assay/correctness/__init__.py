@@ -1,1 +1,1 @@
-"""Is it right? Cases, the judge with its error budgets, the suite of probes, diagnosis, gates."""
+"""Correctness: cases, the judge with its error budgets, the suite of probes, diagnosis, gates."""

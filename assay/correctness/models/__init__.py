@@ -1,1 +1,1 @@
-"""Is a model what it says? The gates, and what builds, wakes and calls the models they examine."""
+"""Gates for models, and what builds, perturbs and calls the models that they examine."""

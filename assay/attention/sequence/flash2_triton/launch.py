@@ -32,7 +32,7 @@ _CACHED_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class CallOptions:
-    """What a call and its backward share, in the order of the operators' schema."""
+    """Options that a call and its backward share, in the order of the operators' schema."""
 
     causal: bool
     scale: float
