@@ -21,9 +21,9 @@ def bound(name: str | Path, workload: str, device: str = "cpu") -> SequenceSubje
 
 def probed(probe, call: SequenceSubject) -> dict[str, Measurement]:
     """What a probe says, by metric; no metric twice."""
-    found = probe.measure(call, call.workload, call.host)
-    assert len({m.metric for m in found}) == len(found)
-    return {m.metric: m for m in found}
+    measurements = probe.measure(call, call.workload, call.host)
+    assert len({m.metric for m in measurements}) == len(measurements)
+    return {m.metric: m for m in measurements}
 
 
 def written(folder: Path, name: str, body: str, head: str = "") -> Path:

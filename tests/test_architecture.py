@@ -54,7 +54,7 @@ def room_of(path: Path) -> str:
 
 
 def imported_rooms(path: Path) -> set[str]:
-    found = set()
+    rooms = set()
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
@@ -65,9 +65,9 @@ def imported_rooms(path: Path) -> set[str]:
         for name in names:
             parts = name.split(".")
             if parts[0] == "assay" and len(parts) > 1:
-                found.add(parts[1])
+                rooms.add(parts[1])
     return {
-        room for room in found if (PACKAGE / room).exists() or (PACKAGE / f"{room}.py").exists()
+        room for room in rooms if (PACKAGE / room).exists() or (PACKAGE / f"{room}.py").exists()
     }
 
 
@@ -181,14 +181,14 @@ def test_no_trailing_white_space():
 def test_no_machine_path_and_no_unwanted_word():
     # Written in halves, so that this file does not find itself.
     unwanted = ["/wor" + "k/", "/roo" + "t/", "compre" + "hensive", "/opt/" + "pypi"]
-    found = [
+    offenders = [
         f"{path}: {word}"
         for path in tracked_files()
         if path.suffix in {".py", ".md", ".toml", ".txt", ""}
         for word in unwanted
         if word in path.read_text().lower()
     ]
-    assert not found
+    assert not offenders
 
 
 def test_formatted():

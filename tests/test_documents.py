@@ -15,8 +15,10 @@ LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def headings(page: Path) -> set[str]:
-    found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in found}
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in titles
+    }
 
 
 def links(page: Path) -> list[tuple[str, str]]:
@@ -73,22 +75,24 @@ def test_the_map_of_the_house_has_every_room():
 
 @pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
 def test_a_claim_is_held_up_by_its_evidence(path):
-    said = claim.load(path)
-    value = claim.statistic(said, claim.select(said, evidence.load(said.records.evidence)))
-    assert said.holds.at_least is None or value >= said.holds.at_least
-    assert said.holds.at_most is None or value <= said.holds.at_most
-    digits = len(said.holds.shown.partition(".")[2])
-    shown = float(said.holds.shown.replace(",", ""))
+    stated = claim.load(path)
+    value = claim.statistic(stated, claim.select(stated, evidence.load(stated.records.evidence)))
+    assert stated.holds.at_least is None or value >= stated.holds.at_least
+    assert stated.holds.at_most is None or value <= stated.holds.at_most
+    digits = len(stated.holds.shown.partition(".")[2])
+    shown = float(stated.holds.shown.replace(",", ""))
     assert round(value, digits) == shown, f"{path} shows {shown}, its evidence says {value}"
 
 
 @pytest.mark.parametrize("path", CLAIMS, ids=lambda path: path.stem)
 def test_a_claim_stands_on_its_page(path):
-    said = claim.load(path)
-    page = ROOT / said.page
+    stated = claim.load(path)
+    page = ROOT / stated.page
     printed = {text for text, target in links(page) if target.endswith(f"/{path.name}")}
-    assert printed == {said.holds.shown}, f"{page} prints {printed}, {path.name} {said.holds.shown}"
-    assert said.holds.shown in said.says
+    assert printed == {
+        stated.holds.shown
+    }, f"{page} prints {printed}, {path.name} {stated.holds.shown}"
+    assert stated.holds.shown in stated.says
 
 
 def test_every_evidence_folder_is_used():

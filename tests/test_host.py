@@ -49,13 +49,13 @@ def test_peaks_have_samples_a_source_and_sane_values(use_torch, monkeypatch):
     monkeypatch.setattr(peaks, "installed", lambda _: use_torch)
     monkeypatch.setitem(peaks._BYTES, "cpu", 16 << 20)
     monkeypatch.setitem(peaks._SIDE, "cpu", 256)
-    found = {measurement.metric: measurement for measurement in peaks.measure("cpu")}
-    assert set(found) == set(peaks.UNITS)
-    for measurement in found.values():
+    measured = {measurement.metric: measurement for measurement in peaks.measure("cpu")}
+    assert set(measured) == set(peaks.UNITS)
+    for measurement in measured.values():
         assert measurement.value == max(measurement.samples) and len(measurement.samples) == 7
         assert ("torch" if use_torch else "NumPy") in measurement.source
-    assert 0 < found["copy_bandwidth"].value < 5000
-    assert 0 < found["matmul_rate"].value < 1000
+    assert 0 < measured["copy_bandwidth"].value < 5000
+    assert 0 < measured["matmul_rate"].value < 1000
 
 
 def test_unmeasured_peaks_are_null_with_a_reason():
@@ -79,5 +79,5 @@ def test_a_copy_without_git_may_be_told_its_commit(tmp_path):
         ).stdout  # fmt: skip
 
     assert seen().startswith("None None") and "not a git checkout" in seen()
-    told = seen(ASSAY_COMMIT="c0ffee")
-    assert told.startswith("c0ffee None") and "given by ASSAY_COMMIT" in told
+    described = seen(ASSAY_COMMIT="c0ffee")
+    assert described.startswith("c0ffee None") and "given by ASSAY_COMMIT" in described

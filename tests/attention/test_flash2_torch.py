@@ -60,10 +60,10 @@ def assert_right(wanted: WorkloadSpec, *, scale=0.3, window=None, lengths=None):
     assert np.array_equal(np.isneginf(lse.detach().numpy()), blind)
     for tensor in (out.detach(), grads[0]):
         assert (tensor[torch.from_numpy(blind)] == 0).all()
-    found = dict(zip(("out", "dq", "dk", "dv"), (out, *grads), strict=True))
-    found["lse"] = lse.masked_fill(lse == float("-inf"), 0.0)[..., None]
+    actual = dict(zip(("out", "dq", "dk", "dv"), (out, *grads), strict=True))
+    actual["lse"] = lse.masked_fill(lse == float("-inf"), 0.0)[..., None]
     wanted_lse = np.where(blind, 0.0, expected.lse)[..., None]
-    for name, tensor in found.items():
+    for name, tensor in actual.items():
         exact = wanted_lse if name == "lse" else getattr(expected, name)
         error = np.abs(tensor.detach().double().numpy() - exact)
         share = (error / allowed[name].largest).max()
@@ -147,9 +147,9 @@ def saved_bytes(length: int, *, dtype: str = "float32") -> int:
 def test_what_is_saved_grows_with_the_length(dtype, size):
     """q and the output, k and v, and one float32 for each query of each head; nothing else."""
     lengths = (64, 200, 512)
-    found = [saved_bytes(n, dtype=dtype) for n in lengths]
-    assert found == [2 * (2 * 4 + 2 * 2) * n * 16 * size + 2 * 4 * n * 4 for n in lengths]
-    exponent = math.log(found[-1] / found[0]) / math.log(lengths[-1] / lengths[0])
+    sizes = [saved_bytes(n, dtype=dtype) for n in lengths]
+    assert sizes == [2 * (2 * 4 + 2 * 2) * n * 16 * size + 2 * 4 * n * 4 for n in lengths]
+    exponent = math.log(sizes[-1] / sizes[0]) / math.log(lengths[-1] / lengths[0])
     assert exponent == pytest.approx(1.0, abs=1e-9)
 
 
@@ -197,8 +197,8 @@ def test_one_gradient_at_a_time_and_an_expanded_one():
     for index in range(3):
         alone = [t.detach().requires_grad_(i == index) for i, t in enumerate(together)]
         out = attention(*alone, causal=True, scale=0.25)
-        one = torch.autograd.grad(out, alone[index], torch.ones(()).expand(out.shape))[0]
-        assert torch.equal(one, grads[index])
+        gradient = torch.autograd.grad(out, alone[index], torch.ones(()).expand(out.shape))[0]
+        assert torch.equal(gradient, grads[index])
 
 
 def test_any_strides_and_untouched_inputs():
@@ -213,8 +213,8 @@ def test_any_strides_and_untouched_inputs():
     assert all(map(torch.equal, inputs, kept))
     everywhere = [inputs[0], *(t[:1].expand(2, -1, -1, -1) for t in inputs[1:])]
     copied = [t.contiguous() for t in everywhere]
-    found = attention(*everywhere, causal=True, scale=0.25)
-    assert torch.equal(found, attention(*copied, causal=True, scale=0.25))
+    actual = attention(*everywhere, causal=True, scale=0.25)
+    assert torch.equal(actual, attention(*copied, causal=True, scale=0.25))
 
 
 def test_second_derivatives_are_refused():

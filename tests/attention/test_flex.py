@@ -37,10 +37,10 @@ def traced_only(monkeypatch):
 
 
 def assert_right(tensors, *, tolerance=1e-5, **setting):
-    found = flex.attention(*tensors, scale=0.3, **setting)
+    actual = flex.attention(*tensors, scale=0.3, **setting)
     expected = eager.attention(*tensors, scale=0.3, **setting)
-    assert found.dtype == expected.dtype
-    assert torch.allclose(found.float(), expected.float(), atol=tolerance)
+    assert actual.dtype == expected.dtype
+    assert torch.allclose(actual.float(), expected.float(), atol=tolerance)
 
 
 @pytest.mark.parametrize(

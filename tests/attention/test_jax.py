@@ -173,7 +173,7 @@ def test_the_future_does_not_matter(name):
 def test_the_lse_has_a_gradient_too():
     """dS gains P times the LSE's gradient; XLA derives the same from the definition."""
     bound = call("jax_pallas", spec((33, 65)))
-    found = {}
+    digests = {}
     for name in ("jax_xla", "jax_pallas"):
         attention = contract.load(name).attention
 
@@ -181,8 +181,8 @@ def test_the_lse_has_a_gradient_too():
             out, lse = attention(q, k, v, causal=True, scale=0.2, lse=True)
             return (out * out).sum() + (lse * jnp.arange(33.0)).sum()
 
-        found[name] = jax.jit(jax.grad(both, argnums=(0, 1, 2)))(*bound.inputs)
-    for ours, plain in zip(found["jax_pallas"], found["jax_xla"], strict=True):
+        digests[name] = jax.jit(jax.grad(both, argnums=(0, 1, 2)))(*bound.inputs)
+    for ours, plain in zip(digests["jax_pallas"], digests["jax_xla"], strict=True):
         assert np.allclose(ours, plain, rtol=1e-4, atol=1e-4)
 
 

@@ -157,9 +157,9 @@ def test_called_as_documented(stand_ins, name, kv_heads, lengths, causal):
         pytest.skip("it refuses grouped heads")
     tensors = inputs(*lengths, kv_heads)
     attention = contract.load(name).attention
-    found = attention(*tensors, causal=causal, scale=0.3)
+    actual = attention(*tensors, causal=causal, scale=0.3)
     expected = plain(*tensors, causal=causal, scale=0.3)[0]
-    assert torch.allclose(found, expected, atol=1e-6)
+    assert torch.allclose(actual, expected, atol=1e-6)
     wide = [torch.stack((t, t), dim=-1).flatten(-2)[..., ::2] for t in tensors]
     assert torch.allclose(attention(*wide, causal=causal, scale=0.3), expected, atol=1e-6)
 
@@ -174,9 +174,9 @@ def test_lse_and_window(stand_ins, name, lengths, causal):
         setting = {"causal": causal, "scale": 0.3, "window": window}
         if name == "flash_attn_cute" and window and not causal and lengths[0] > lengths[1]:
             continue  # refused
-        found = attention(*tensors, lse=True, **setting)
+        actual = attention(*tensors, lse=True, **setting)
         expected = plain(*tensors, **setting)
-        assert all(map(torch.allclose, found, expected))
+        assert all(map(torch.allclose, actual, expected))
 
 
 def test_flashinfer_plans_a_shape_once(stand_ins):

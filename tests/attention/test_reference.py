@@ -24,7 +24,7 @@ def workload(**given):
 def test_the_reference_equals_a_loop_over_queries(lengths, causal):
     """Written out for one query at a time, with the mask and the heads in words."""
     w = workload(query_length=lengths[0], key_length=lengths[1])
-    found = reference.attention(w.q, w.k, w.v, causal=causal, scale=0.7)
+    actual = reference.attention(w.q, w.k, w.v, causal=causal, scale=0.7)
     for head in range(4):
         for i in range(lengths[0]):
             last = i + lengths[1] - lengths[0] if causal else lengths[1] - 1
@@ -34,15 +34,15 @@ def test_the_reference_equals_a_loop_over_queries(lengths, causal):
                 for key in w.k[0, head // 2, : max(0, last + 1)]
             ]
             if not scores:
-                assert (found.out[0, head, i] == 0).all() and found.lse[0, head, i] == -math.inf
+                assert (actual.out[0, head, i] == 0).all() and actual.lse[0, head, i] == -math.inf
                 continue
             total = math.fsum(map(math.exp, scores))
             wanted = sum(
                 math.exp(s) / total * w.v[0, head // 2, j].astype(float)
                 for j, s in enumerate(scores)
             )
-            assert np.allclose(found.out[0, head, i], wanted, rtol=1e-12, atol=1e-14)
-            assert found.lse[0, head, i] == pytest.approx(math.log(total), rel=1e-12)
+            assert np.allclose(actual.out[0, head, i], wanted, rtol=1e-12, atol=1e-14)
+            assert actual.lse[0, head, i] == pytest.approx(math.log(total), rel=1e-12)
 
 
 @pytest.mark.parametrize("lengths", [(5, 7), (7, 5)])
@@ -54,7 +54,7 @@ def test_gradients_equal_finite_differences(lengths):
         out = reference.attention(**{**arrays, **changed}, causal=True, scale=0.7).out
         return float((out * w.grad_out).sum())
 
-    found = reference.attention(**arrays, causal=True, scale=0.7, grad_out=w.grad_out)
+    actual = reference.attention(**arrays, causal=True, scale=0.7, grad_out=w.grad_out)
     for name in ("q", "k", "v"):
         numeric = np.empty_like(arrays[name])
         for index in np.ndindex(*numeric.shape):
@@ -62,7 +62,7 @@ def test_gradients_equal_finite_differences(lengths):
             step[index] = 1e-5
             up, down = arrays[name] + step, arrays[name] - step
             numeric[index] = (loss(**{name: up}) - loss(**{name: down})) / 2e-5
-        assert np.allclose(numeric, getattr(found, f"d{name}"), rtol=1e-6, atol=1e-8)
+        assert np.allclose(numeric, getattr(actual, f"d{name}"), rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -118,4 +118,4 @@ def test_a_baseline_that_overflows_excuses_nothing():
         plain = baseline.attention(**arrays, **setting, dtype="float16")
     assert not np.isfinite(plain.out).all()
     allowed = allowances(exact, plain, **arrays, **setting, dtype="float16")
-    assert all(np.isfinite(one.largest).all() for one in allowed.values())
+    assert all(np.isfinite(allowance.largest).all() for allowance in allowed.values())

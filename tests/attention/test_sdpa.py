@@ -67,11 +67,11 @@ def test_the_pinned_backend_is_the_one_that_runs(name, lengths, causal):
 @pytest.mark.parametrize("lengths", [(17, 33), (33, 17), (1, 33), (33, 1)])
 def test_the_causal_mask_is_aligned_at_the_bottom_right(name, lengths):
     tensors = [t.requires_grad_() for t in inputs(*lengths)]
-    found = contract.load(name).attention(*tensors, causal=True, scale=0.3)
+    actual = contract.load(name).attention(*tensors, causal=True, scale=0.3)
     expected = eager.attention(*tensors, causal=True, scale=0.3)
-    assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(actual, expected, atol=1e-5)
     for grads in zip(
-        torch.autograd.grad(found.sum(), tensors),
+        torch.autograd.grad(actual.sum(), tensors),
         torch.autograd.grad(expected.sum(), tensors),
         strict=True,
     ):
@@ -111,7 +111,7 @@ def test_a_gpu_that_torch_cannot_see(name, monkeypatch):
 
 
 def test_the_reason_is_what_torch_said_of_this_backend():
-    told = [
+    claims = [
         "Memory efficient kernel not used because: (Triggered internally at a.cpp:1.)",
         "Mem efficient attention has been runtime disabled. (Triggered internally at a.cpp:2.)",
         "cuDNN attention kernel not used because: (Triggered internally at a.cpp:3.)",
@@ -119,7 +119,7 @@ def test_the_reason_is_what_torch_said_of_this_backend():
     ]
     error = RuntimeError("No available kernel. Aborting execution.")
     arguments = (SDPBackend.CUDNN_ATTENTION, torch.device("cpu"))
-    reason = _sdpa._reason(told, error, *arguments)
+    reason = _sdpa._reason(claims, error, *arguments)
     assert reason.endswith("CUDNN_ATTENTION kernel on cpu: head_dim should be no more than 128")
     assert _sdpa._reason([], error, *arguments).endswith("Aborting execution.")
 
@@ -163,11 +163,11 @@ def test_what_is_said_on_a_gpu_is_what_happens(name, dtype):
             with pytest.raises(RuntimeError):
                 implementation.attention(*tensors, causal=True, scale=0.1)
             continue
-        found = implementation.attention(*tensors, causal=True, scale=0.1)
+        actual = implementation.attention(*tensors, causal=True, scale=0.1)
         expected = eager.attention(*(t.float() for t in tensors), causal=True, scale=0.1)
         tolerance = 1e-4 if dtype == "float32" else 3e-2
-        assert torch.allclose(found.float(), expected, atol=tolerance), wanted.name
-        torch.autograd.grad(found.sum(), tensors)
+        assert torch.allclose(actual.float(), expected, atol=tolerance), wanted.name
+        torch.autograd.grad(actual.sum(), tensors)
 
 
 FEW = {"heads": 4, "kv_heads": 4, "query_length": 1024, "key_length": 1024, "head_dim": 64}

@@ -15,7 +15,7 @@ STARTS = [np.array(s, dtype=np.int32) for s in ([0, 4, 4, 9, 12, 12], [0, 6, 9, 
 
 @pytest.fixture(params=["torch", "jax"])
 def library(request):
-    """How to make indices, and an array from NumPy's."""
+    """A function that makes indices, and one that makes an array of NumPy's."""
     if request.param == "torch":
         return torch.arange, torch.from_numpy
     numpy = pytest.importorskip("jax.numpy")

@@ -16,10 +16,10 @@ def test_it_measures_both_ways_and_says_so(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 3
-    found = json.loads((tmp_path / "found.json").read_text())
-    assert [one["sync"] for one in found] == [True, False]
-    for one in found:
-        low, high = one["interval"]
-        assert 0 < low <= one["ratio"] <= high
-        assert len(one["seconds"]["raw"]) == len(one["seconds"]["writer"]) == 2
+    rows = json.loads((tmp_path / "found.json").read_text())
+    assert [row["sync"] for row in rows] == [True, False]
+    for row in rows:
+        low, high = row["interval"]
+        assert 0 < low <= row["ratio"] <= high
+        assert len(row["seconds"]["raw"]) == len(row["seconds"]["writer"]) == 2
     assert not (tmp_path / "scratch").exists()

@@ -58,8 +58,8 @@ def only(work):
 
 def test_products_count_their_multiplications_and_each_tensor_once():
     x, w = torch.randn(64, 32), torch.randn(16, 32)
-    found = only(counted(lambda: torch.nn.functional.linear(x, w)))
-    assert found == CountedOperator(
+    operator = only(counted(lambda: torch.nn.functional.linear(x, w)))
+    assert operator == CountedOperator(
         name="mm", flops=2 * 64 * 32 * 16, bytes=4 * (2048 + 512 + 1024)
     )
 
@@ -68,10 +68,10 @@ def test_products_count_their_multiplications_and_each_tensor_once():
 def test_attention_counts_the_part_that_it_may_see(causal, share):
     q, k, v = (torch.randn(2, 4, 8, 16) for _ in range(3))
     attention = torch.nn.functional.scaled_dot_product_attention
-    found = only(counted(lambda: attention(q, k, v, is_causal=causal)))
-    assert found.flops == share * 2 * 2 * 4 * 8 * 8 * (16 + 16)
+    operator = only(counted(lambda: attention(q, k, v, is_causal=causal)))
+    assert operator.flops == share * 2 * 2 * 4 * 8 * 8 * (16 + 16)
     outputs = 2 * 4 * 8 * 16 + 2 * 4 * 8  # with the logarithms of the sums
-    assert found.bytes == 4 * (3 * 2 * 4 * 8 * 16 + outputs)
+    assert operator.bytes == 4 * (3 * 2 * 4 * 8 * 16 + outputs)
 
 
 def test_views_and_room_that_is_reserved_cost_nothing():
@@ -82,14 +82,14 @@ def test_views_and_room_that_is_reserved_cost_nothing():
 
 def test_what_is_written_into_a_part_counts_as_that_part():
     buffer, new = torch.zeros(2, 100, 8), torch.ones(2, 1, 8)
-    found = only(counted(lambda: buffer.narrow(1, 3, 1).copy_(new)))
-    assert (found.name, found.bytes) == ("copy_", 2 * 4 * 16)
+    operator = only(counted(lambda: buffer.narrow(1, 3, 1).copy_(new)))
+    assert (operator.name, operator.bytes) == ("copy_", 2 * 4 * 16)
 
 
 def test_a_lookup_reads_what_it_gives_and_a_repeated_input_is_there_once():
     table, idx = torch.randn(1000, 8), torch.zeros(5, dtype=torch.int64)
-    found = only(counted(lambda: torch.nn.functional.embedding(idx, table)))
-    assert found.bytes == 5 * 8 + 2 * 5 * 8 * 4
+    operator = only(counted(lambda: torch.nn.functional.embedding(idx, table)))
+    assert operator.bytes == 5 * 8 + 2 * 5 * 8 * 4
     row = torch.randn(8).expand(100, 8)
     assert only(counted(lambda: row.exp())).bytes == 4 * (8 + 800)
 
@@ -102,7 +102,7 @@ def test_products_of_a_whole_pass_agree_with_torchs_own_counter(stage, study, na
     with FlopCounterMode(display=False) as theirs:
         call()
     # It does not know the attention of a CPU.
-    ours = sum(one.flops for one in counted(call) if "attention" not in one.name)
+    ours = sum(operator.flops for operator in counted(call) if "attention" not in operator.name)
     assert ours == theirs.get_total_flops() > 0
 
 
@@ -140,10 +140,10 @@ def test_every_named_variant_and_every_part_is_measured(stage):
 )
 def test_a_cell_says_times_ratios_and_predictions(stage, study, name, metrics, device):
     names = ("GPT2", "GPT2_MLA_KV", "GPT2_MG")
-    found = found_by(stage, cell_of(stage, study, name, device, subjects=names))
-    assert {m.status for m in found} == {"ok"}
-    by_key = {(m.subject, m.metric): m for m in found}
-    assert len(by_key) == len(found)
+    measurements = found_by(stage, cell_of(stage, study, name, device, subjects=names))
+    assert {m.status for m in measurements} == {"ok"}
+    by_key = {(m.subject, m.metric): m for m in measurements}
+    assert len(by_key) == len(measurements)
     for metric in metrics:
         for subject in names:
             time = by_key[subject, f"{metric}_ms"]
@@ -157,7 +157,7 @@ def test_a_cell_says_times_ratios_and_predictions(stage, study, name, metrics, d
                 by_key[subject, f"{metric}_{word}"]
                 for word in ("ratio", "predicted_ratio", "over_predicted")
             )
-            times = (by_key[one, f"{metric}_ms"].samples for one in (subject, "GPT2"))
+            times = (by_key[variant, f"{metric}_ms"].samples for variant in (subject, "GPT2"))
             assert ratio.samples == [a / b for a, b in zip(*times, strict=True)]
             assert over.value == pytest.approx(ratio.value / predicted.value)
             assert by_key[subject, f"{metric}_over_launched"].value > 0
@@ -171,20 +171,20 @@ def test_a_cell_says_times_ratios_and_predictions(stage, study, name, metrics, d
 
 def test_what_cannot_be_built_is_an_outcome_and_the_others_go_on(stage, study):
     cell = cell_of(stage, study, "training", subjects=("GPT2", "GPT2_NOPE"))
-    found = found_by(stage, cell)
-    failed = [m for m in found if m.status != "ok"]
+    measurements = found_by(stage, cell)
+    failed = [m for m in measurements if m.status != "ok"]
     assert [(m.subject, m.value) for m in failed] == [("GPT2_NOPE", None)]
     assert "no part" in failed[0].reason
-    assert any(m.metric == "training_ms" and m.subject == "GPT2" for m in found)
+    assert any(m.metric == "training_ms" and m.subject == "GPT2" for m in measurements)
 
 
 def test_a_cache_that_holds_other_tokens_gets_no_time(stage, study, monkeypatch):
     filled = model_subject.filled_cache
     flipped = lambda model, tokens: filled(model, tokens.flip(1))  # noqa: E731
     monkeypatch.setattr(model_subject, "filled_cache", flipped)
-    found = found_by(stage, cell_of(stage, study, "decode", subjects=("GPT2",)))
-    assert [m.status for m in found] == ["failed"]
-    assert "in float32 the cached scores" in found[0].reason
+    measurements = found_by(stage, cell_of(stage, study, "decode", subjects=("GPT2",)))
+    assert [m.status for m in measurements] == ["failed"]
+    assert "in float32 the cached scores" in measurements[0].reason
 
 
 def test_a_low_precision_of_other_weights_is_wrong(stage, study):

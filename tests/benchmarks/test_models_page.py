@@ -50,17 +50,17 @@ def test_a_row_has_the_time_the_ratio_and_what_was_predicted(page):
 
 
 def test_what_is_beyond_the_target_is_listed_with_its_operators(page):
-    told = page.beyond(page.by_key(some_records()))
-    assert "1 of 2 passes are within 1.25" in told
-    assert "| GPT2_MLA | decode_b64 | 4.00 | 1.10 | 198, 150 |" in told
+    table = page.beyond(page.by_key(some_records()))
+    assert "1 of 2 passes are within 1.25" in table
+    assert "| GPT2_MLA | decode_b64 | 4.00 | 1.10 | 198, 150 |" in table
 
 
 def test_tables_are_written_between_their_marks(page):
     text = "before\n<!-- table: machine -->\nold\n<!-- end -->\nafter\n"
-    told = page.written(text, some_records())
-    assert told.startswith("before\n<!-- table: machine -->\n| ceiling |")
-    assert "| matmul_rate | 750 ms | a product |" in told
-    assert told.endswith("<!-- end -->\nafter\n") and "old" not in told
+    written = page.written(text, some_records())
+    assert written.startswith("before\n<!-- table: machine -->\n| ceiling |")
+    assert "| matmul_rate | 750 ms | a product |" in written
+    assert written.endswith("<!-- end -->\nafter\n") and "old" not in written
 
 
 def test_the_page_says_what_the_evidence_says(page):

@@ -57,10 +57,10 @@ def test_tiny_form_yields_every_figure(name, stage, study, tmp_path):
         pytest.importorskip(NEEDED[name])
     cell = next(cell for cell in stage.cells(study) if cell.name == name)
     tiny = replace(cell, options={"sizes": TINY[name], "scratch": str(tmp_path)})
-    found = list(stage.run(tiny))
-    assert FIGURES[name] <= {measurement.metric for measurement in found}
-    assert {m.subject for m in found} <= set(cell.subjects) | {"assay"}
-    for measurement in found:
+    measurements = list(stage.run(tiny))
+    assert FIGURES[name] <= {measurement.metric for measurement in measurements}
+    assert {m.subject for m in measurements} <= set(cell.subjects) | {"assay"}
+    for measurement in measurements:
         assert measurement.source and measurement.workload
         assert len(measurement.samples) == 1
     assert not list(tmp_path.iterdir()), "what a benchmark writes, it removes"

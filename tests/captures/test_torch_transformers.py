@@ -87,13 +87,13 @@ def test_other_models_are_left_alone(tmp_path):
 
 
 def test_two_models_are_captured_at_once(tmp_path):
-    one, two = made.transformer("llama").eval(), made.Plain().eval()
+    first, second = made.transformer("llama").eval(), made.Plain().eval()
     with (
-        assay.capturing(one, tmp_path / "one", mode="shapes"),
-        assay.capturing(two, tmp_path / "two", mode="shapes"),
+        assay.capturing(first, tmp_path / "one", mode="shapes"),
+        assay.capturing(second, tmp_path / "two", mode="shapes"),
     ):
         for _ in range(2):
-            one(made.tokens()), two(made.inputs())
+            first(made.tokens()), second(made.inputs())
     assert len(made.records(tmp_path / "one")) == len(made.records(tmp_path / "two")) == 6
 
 

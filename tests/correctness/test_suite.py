@@ -121,8 +121,8 @@ def test_the_condition_that_failing_cases_share(holds, words):
 
 
 def test_a_condition_is_not_read_into_one_case():
-    one, *others = CASES.random(20, "x")
-    assert patterns.common_condition([one], others) is None
+    spec, *others = CASES.random(20, "x")
+    assert patterns.common_condition([spec], others) is None
 
 
 def test_lse_of_blind_rows_must_be_minus_infinity():

@@ -34,9 +34,9 @@ def test_planted_copies_are_found_to_the_byte(tmp_path, name):
     body, workload, copied = PLANTED[name]
     # eager's own flatten of a turned k copies it back: one more.
     copied += KEYS if name == "turns" else 0
-    found = probed(kernels, bound(written(tmp_path, name, body), workload))["input_copy_bytes"]
-    assert found.value == copied
-    assert "dispatcher" in found.source
+    copies = probed(kernels, bound(written(tmp_path, name, body), workload))["input_copy_bytes"]
+    assert copies.value == copied
+    assert "dispatcher" in copies.source
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_planted_copies_are_found_to_the_byte(tmp_path, name):
     ],
 )
 def test_copies_of_ours(name, workload, copied):
-    found = probed(kernels, bound(name, workload))["input_copy_bytes"]
-    assert found.value == copied
+    copies = probed(kernels, bound(name, workload))["input_copy_bytes"]
+    assert copies.value == copied
 
 
 def test_memory_used_again_is_no_copy(tmp_path):
     """A freed copy's memory may come back as something else, which is then not an input."""
     body = "x = k.clone()\ndel x\ny = torch.zeros_like(k)\nfor _ in range(9): y = y.clone()\n" + RUN
-    found = probed(kernels, bound(written(tmp_path, "again", body), MHA))["input_copy_bytes"]
-    assert found.value == KEYS
+    copies = probed(kernels, bound(written(tmp_path, "again", body), MHA))["input_copy_bytes"]
+    assert copies.value == KEYS

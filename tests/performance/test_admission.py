@@ -49,8 +49,8 @@ def test_what_did_not_pass_is_not_timed(status, expected):
 @pytest.mark.parametrize("limit", [64, 1000, 18_211, 900_000])
 def test_the_search_ends_at_the_limit(limit):
     tried = []
-    found = longest(lambda length: tried.append(length) or length <= limit, 512)
-    assert found <= limit and limit - found <= max(64, limit / 200) + 64
+    measurements = longest(lambda length: tried.append(length) or length <= limit, 512)
+    assert measurements <= limit and limit - measurements <= max(64, limit / 200) + 64
     assert len(tried) < 30
 
 

@@ -74,9 +74,9 @@ WRONG = {
 def test_a_wrong_implementation_is_named_and_the_next_one_goes_on(tmp_path, name):
     body, complaint = WRONG[name]
     items = measured(tmp_path, write(tmp_path, name, body), "sdpa")
-    found = outcomes(items, name)
-    assert found and all(status == "failed" for status, _ in found.values())
-    assert any(complaint in reason for _, reason in found.values())
+    ended = outcomes(items, name)
+    assert ended and all(status == "failed" for status, _ in ended.values())
+    assert any(complaint in reason for _, reason in ended.values())
     assert not outcomes(items, "sdpa")
 
 

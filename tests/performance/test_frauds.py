@@ -35,9 +35,9 @@ def timed(folder: Path, source: str, *, probes: str = "latency", name: str = "fr
     return {m.metric: m for m in items if m.subject == name}
 
 
-def assert_not_timed(found: dict[str, Measurement], words: str, metric: str = "latency") -> None:
-    assert "latency_ms" not in found or found["latency_ms"].status == "failed"
-    assert found[metric].status == "failed" and words in found[metric].reason, found
+def assert_not_timed(measured: dict[str, Measurement], words: str, metric: str = "latency") -> None:
+    assert "latency_ms" not in measured or measured["latency_ms"].status == "failed"
+    assert measured[metric].status == "failed" and words in measured[metric].reason, measured
 
 
 PLAIN = "from assay.attention.sequence import eager\nimport torch, time, threading\n"
@@ -65,9 +65,9 @@ def test_compiling_is_not_among_the_samples(tmp_path, slow_calls):
         f"    if len(calls) in {slow_calls}: time.sleep(0.5)\n"
         "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
     )
-    found = timed(tmp_path, source)
-    assert found["first_call_ms"].value >= 500
-    assert max(found["latency_ms"].samples) < 500
+    measured = timed(tmp_path, source)
+    assert measured["first_call_ms"].value >= 500
+    assert max(measured["latency_ms"].samples) < 500
 
 
 def test_caches_are_emptied_before_every_call(tmp_path, monkeypatch):
@@ -75,15 +75,15 @@ def test_caches_are_emptied_before_every_call(tmp_path, monkeypatch):
 
     flushed = []
     monkeypatch.setattr(framework, "flusher", lambda device: lambda: flushed.append(1) or "counted")
-    found = timed(tmp_path, PLAIN + "attention = eager.attention\n")
-    calls = len(found["latency_ms"].samples) + len(found["latency_ms.warmup"].samples)
-    assert len(flushed) >= 2 * calls * 0.7 and "counted" in found["latency_ms"].source
+    measured = timed(tmp_path, PLAIN + "attention = eager.attention\n")
+    calls = len(measured["latency_ms"].samples) + len(measured["latency_ms.warmup"].samples)
+    assert len(flushed) >= 2 * calls * 0.7 and "counted" in measured["latency_ms"].source
 
 
 def test_a_backend_that_is_declared_and_does_not_run(tmp_path):
     source = PLAIN + 'KERNELS = {"cpu": "flash_attention"}\nattention = eager.attention\n'
-    found = timed(tmp_path, source, probes="kernels+latency")
-    assert_not_timed(found, "flash_attention", metric="kernels")
+    measured = timed(tmp_path, source, probes="kernels+latency")
+    assert_not_timed(measured, "flash_attention", metric="kernels")
 
 
 def test_a_baseline_that_copies_keys_and_values_first(tmp_path):
@@ -92,9 +92,9 @@ def test_a_baseline_that_copies_keys_and_values_first(tmp_path):
         "    k, v = (x.repeat_interleave(2, dim=1) for x in (k, v))\n"
         "    return eager.attention(q, k, v, causal=causal, scale=scale)\n"
     )
-    found = timed(tmp_path, source, probes="kernels+latency")
+    measured = timed(tmp_path, source, probes="kernels+latency")
     expanded = 2 * 64 * 16 * 4  # heads, keys, head_dim, bytes
-    assert found["input_copy_bytes"].value == 2 * expanded
+    assert measured["input_copy_bytes"].value == 2 * expanded
 
 
 PRECOMPUTED = {
@@ -146,19 +146,19 @@ ZEROED = (
 
 def test_inputs_that_are_made_easy(tmp_path):
     """Zeros are faster on some hardware. The others of the cell get their inputs back."""
-    found = timed(tmp_path, PLAIN + ZEROED.replace("WHEN", "2"))
-    assert_not_timed(found, "it writes into its inputs")
+    measured = timed(tmp_path, PLAIN + ZEROED.replace("WHEN", "2"))
+    assert_not_timed(measured, "it writes into its inputs")
 
 
 def test_inputs_that_are_changed_while_checked(tmp_path):
     """Found by the probe it happened in, and the others of the cell get their inputs back."""
     source = PLAIN + ZEROED.replace("WHEN", "2")
-    found = timed(tmp_path, source, probes="accuracy+latency", name="aaa")
+    measured = timed(tmp_path, source, probes="accuracy+latency", name="aaa")
     assert (
-        found["accuracy"].status == "failed"
-        and "writes into its inputs" in found["accuracy"].reason
+        measured["accuracy"].status == "failed"
+        and "writes into its inputs" in measured["accuracy"].reason
     )
-    assert found["latency"].status == "refused" and "latency_ms" not in found
+    assert measured["latency"].status == "refused" and "latency_ms" not in measured
 
 
 def test_inputs_that_are_made_easy_later(tmp_path, monkeypatch):

@@ -23,10 +23,10 @@ from assay.performance.profile import binary, device, occupancy, trace
 MATH = "s = ((q @ k.mT) * scale).softmax(-1)\nreturn s @ v"
 
 
-def event(name, start, duration, stream=7, category="kernel", **told):
+def event(name, start, duration, stream=7, category="kernel", **details):
     return {
         "ph": "X", "cat": category, "name": name, "ts": start, "dur": duration, "pid": 0,
-        "tid": stream, "args": {"stream": stream, **told},
+        "tid": stream, "args": {"stream": stream, **details},
     }  # fmt: skip
 
 
@@ -52,12 +52,12 @@ def test_a_trace_gives_kernels_copies_and_fills_in_order(tmp_path):
         event("forward_kernel", 120.0, 80.0, **MAIN),
         event("Memset (Device)", 100.0, 2.5, category="gpu_memset"),
     )))  # fmt: skip
-    found = trace.kernels_in(trace.content(path))
-    assert [kernel.name for kernel in found] == ["Memset (Device)", "forward_kernel"]
-    assert trace.busy_ms(found) == pytest.approx(0.0825)
-    assert trace.span_ms(found) == pytest.approx(0.1)
-    assert trace.streams(found) == [7]
-    main = trace.longest(found)
+    events = trace.kernels_in(trace.content(path))
+    assert [kernel.name for kernel in events] == ["Memset (Device)", "forward_kernel"]
+    assert trace.busy_ms(events) == pytest.approx(0.0825)
+    assert trace.span_ms(events) == pytest.approx(0.1)
+    assert trace.streams(events) == [7]
+    main = trace.longest(events)
     assert (main.registers, main.shared_bytes, main.occupancy) == (168, 98304, 0.12)
     assert (main.grid, main.block) == ((64, 1, 1), (256, 1, 1))
 
@@ -68,13 +68,13 @@ def call_range(start, duration, name="a call"):
 
 def test_kernels_are_told_apart_by_the_call_in_whose_time_they_begin():
     """Two calls, each after a flush; neither the flushes nor another's range is part of one."""
-    found = trace.by_range(trace_of(
+    by_call = trace.by_range(trace_of(
         event("flush", 10.0, 80.0), call_range(100.0, 100.0), event("a", 110.0, 20.0),
         event("b", 140.0, 50.0, stream=14), event("flush", 210.0, 80.0),
         call_range(300.0, 50.0), event("a", 310.0, 20.0), call_range(0.0, 900.0, name="another"),
         event("later", 400.0, 5.0),
     ), "a call", count=2)  # fmt: skip
-    assert [[kernel.name for kernel in one] for one in found] == [["a", "b"], ["a"]]
+    assert [[kernel.name for kernel in call] for call in by_call] == [["a", "b"], ["a"]]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_calls_that_cannot_be_told_apart_are_unknown_with_a_reason(monkeypatch):
 
     monkeypatch.setattr(device, "profiled", unclear)
     monkeypatch.setattr(torch_framework, "flusher", lambda device: None)
-    found = kernels._ran(replace(bound("eager", "b1_h1_s16_d16"), device="cuda:0"))
-    assert {m.metric for m in found} >= {"device_ms", "kernels", "kernel_registers"}
-    assert all(m.value is None and "1 of the 2 calls" in m.reason for m in found)
+    measurements = kernels._ran(replace(bound("eager", "b1_h1_s16_d16"), device="cuda:0"))
+    assert {m.metric for m in measurements} >= {"device_ms", "kernels", "kernel_registers"}
+    assert all(m.value is None and "1 of the 2 calls" in m.reason for m in measurements)
 
 
 @pytest.mark.parametrize(("seconds", "calls"), [(0.0, 5), (0.04, 3)])
@@ -111,8 +111,8 @@ def test_each_call_is_a_range_of_one_profile(monkeypatch, seconds, calls):
         time.sleep(seconds)
 
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    found = device.profiled(run, calls=5)
-    assert found == [[]] * calls
+    profiles = device.profiled(run, calls=5)
+    assert profiles == [[]] * calls
     assert len(done) == calls + 2
 
 
@@ -122,53 +122,57 @@ def test_occupancy_is_estimated_where_the_profiler_says_zero():
     hopper = occupancy.Multiprocessor(
         count=132, threads=2048, warp=32, registers=65536, shared_bytes=233472
     )
-    told = {"est. achieved occupancy %": 0, "grid": [999, 1, 1]}
+    details = {"est. achieved occupancy %": 0, "grid": [999, 1, 1]}
     alone = {"registers per thread": 255, "shared memory": 229376, "block": [256, 1, 1]}
-    main = kernel("forward_kernel", **told, **alone)
+    main = kernel("forward_kernel", **details, **alone)
     assert main.occupancy is None
     assert occupancy.estimated(main, hopper) == 8 / 64
     twice = alone | {"registers per thread": 64, "shared memory": 110 * 1024, "block": [128, 1, 1]}
-    assert occupancy.estimated(kernel("a", **told, **twice), hopper) == 2 * 4 / 64
-    few = told | alone | {"grid": [4, 1, 1]}
+    assert occupancy.estimated(kernel("a", **details, **twice), hopper) == 2 * 4 / 64
+    few = details | alone | {"grid": [4, 1, 1]}
     assert occupancy.estimated(kernel("a", **few), hopper) == pytest.approx(4 / 132 * 8 / 64)
-    assert occupancy.estimated(kernel("untold", **told), hopper) is None
+    assert occupancy.estimated(kernel("untold", **details), hopper) is None
 
 
 def test_work_on_two_streams_overlaps_and_is_told(tmp_path):
     """Two kernels of 50 us side by side: 100 us of work in 60 us."""
     events = [event("a", 100.0, 50.0, stream=7), event("b", 110.0, 50.0, stream=13)]
-    one = trace.kernels_in(trace_of(*events))
-    assert trace.busy_ms(one) == pytest.approx(0.1)
-    assert trace.span_ms(one) == pytest.approx(0.06)
-    found = {m.metric: m for m in kernels.on_device(bound("eager", "b1_h1_s16_d16"), [one, one])}
-    assert "on 2 streams (7, 13)" in found["device_span_ms"].source
-    assert found["device_ms"].samples == pytest.approx([0.1, 0.1])
-    assert found["device_span_ms"].value == pytest.approx(0.06)
+    call = trace.kernels_in(trace_of(*events))
+    assert trace.busy_ms(call) == pytest.approx(0.1)
+    assert trace.span_ms(call) == pytest.approx(0.06)
+    measured = {
+        m.metric: m for m in kernels.on_device(bound("eager", "b1_h1_s16_d16"), [call, call])
+    }
+    assert "on 2 streams (7, 13)" in measured["device_span_ms"].source
+    assert measured["device_ms"].samples == pytest.approx([0.1, 0.1])
+    assert measured["device_span_ms"].value == pytest.approx(0.06)
 
 
 def test_measurements_of_a_call_name_the_longest_kernel():
-    one = trace.kernels_in(trace_of(
+    call = trace.kernels_in(trace_of(
         event("sm90_xmma_gemm", 0.0, 90.0, **MAIN), event("softmax_warp", 95.0, 10.0),
         event("Memcpy DtoD", 106.0, 5.0, category="gpu_memcpy"),
     ))  # fmt: skip
-    found = {m.metric: m for m in kernels.on_device(bound("eager", "b1_h1_s16_d16"), [one])}
-    assert found["kernels"].value == 2 and found["kernels"].source.startswith("sm90_xmma_gemm 90%")
-    assert found["kernel_registers"].value == 168
-    assert found["kernel_registers"].source.startswith("sm90_xmma_gemm;")
-    assert found["device_ms"].value == pytest.approx(0.105)
-    spills = found["kernel_spills"]
+    measured = {m.metric: m for m in kernels.on_device(bound("eager", "b1_h1_s16_d16"), [call])}
+    assert measured["kernels"].value == 2 and measured["kernels"].source.startswith(
+        "sm90_xmma_gemm 90%"
+    )
+    assert measured["kernel_registers"].value == 168
+    assert measured["kernel_registers"].source.startswith("sm90_xmma_gemm;")
+    assert measured["device_ms"].value == pytest.approx(0.105)
+    spills = measured["kernel_spills"]
     assert spills.value is None and "'sm90'" in spills.reason
-    assert found["kernel_tensor_ops"].value is None
+    assert measured["kernel_tensor_ops"].value is None
 
 
 def test_a_declared_backend_that_did_not_run_is_an_error(tmp_path):
     """The fraud: a kernel is named flash and computes the plain way."""
     head = 'KERNELS = {"cpu": "flash_attention", "cuda": "flash_fwd"}'
     call = bound(written(tmp_path, "not_flash", MATH, head), "b1_h2_s32_d16_full")
-    found = probed(kernels, call)["kernels"]
-    assert found.status == "failed"
-    assert "it declares 'flash_attention', but what ran is" in found.reason
-    assert "bmm" in found.reason or "softmax" in found.reason
+    measured = probed(kernels, call)["kernels"]
+    assert measured.status == "failed"
+    assert "it declares 'flash_attention', but what ran is" in measured.reason
+    assert "bmm" in measured.reason or "softmax" in measured.reason
 
 
 @pytest.mark.parametrize("name", ["sdpa_flash", "sdpa_math"])
@@ -185,8 +189,8 @@ def test_a_declared_kernel_is_held_against_device_events():
     right = trace.kernels_in(trace_of(event("void pytorch_flash::flash_fwd_kernel<A>()", 0.0, 9.0)))
     wrong = trace.kernels_in(trace_of(event("fmha_cutlassF_bf16_aligned_64x128_rf_sm80", 0.0, 9.0)))
     verdicts = [
-        next(m for m in kernels.on_device(call, [one]) if m.metric == "kernels")
-        for one in (right, wrong)
+        next(m for m in kernels.on_device(call, [variant]) if m.metric == "kernels")
+        for variant in (right, wrong)
     ]
     assert [verdict.status for verdict in verdicts] == ["ok", "failed"]
 
@@ -199,11 +203,11 @@ def test_kernels_that_cannot_be_looked_for_are_refused(tmp_path, given):
 
 
 def test_on_a_cpu_operators_are_counted_by_what_works():
-    found = probed(kernels, bound("sdpa_flash", "b1_h2_s256_d64"))
-    assert found["kernels"].value == 1
-    assert "_flash_attention_for_cpu" in found["kernels"].source
+    measured = probed(kernels, bound("sdpa_flash", "b1_h2_s256_d64"))
+    assert measured["kernels"].value == 1
+    assert "_flash_attention_for_cpu" in measured["kernels"].source
     for metric in ("device_ms", "device_span_ms", "kernel_registers", "kernel_tensor_ops"):
-        assert found[metric].value is None and "CPU" in found[metric].reason
+        assert measured[metric].value is None and "CPU" in measured[metric].reason
 
 
 class _Compiled:
@@ -220,8 +224,8 @@ def compiled(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton.compiler.compiler", module)
 
 
-def kernel(name, **told):
-    return trace.kernels_in(trace_of(event(name, 0.0, 1.0, **told)))[0]
+def kernel(name, **details):
+    return trace.kernels_in(trace_of(event(name, 0.0, 1.0, **details)))[0]
 
 
 def test_spills_and_tensor_instructions_are_read_from_the_binary(compiled):
@@ -230,17 +234,17 @@ def test_spills_and_tensor_instructions_are_read_from_the_binary(compiled):
         _Compiled("forward_kernel", 168, 4, ptx),
         _Compiled("forward_kernel", 90, 0, "fma.rn.f32 a;"),
     ]
-    found = binary.of(kernel("forward_kernel", **{"registers per thread": 168}))
-    assert (found.spills, found.tensor_operations) == (4, 2)
+    facts = binary.of(kernel("forward_kernel", **{"registers per thread": 168}))
+    assert (facts.spills, facts.tensor_operations) == (4, 2)
     unclear = binary.of(kernel("forward_kernel"))
     assert unclear.spills is None and "2 different compiled kernels" in unclear.reason
     assert kept
 
 
 def test_a_librarys_binary_is_not_guessed_at(compiled):
-    found = binary.of(kernel("cutlass_80_tensorop_f16_s16816gemm"))
-    assert found.spills is None and found.tensor_operations is None
-    assert "'tensorop'" in found.reason
+    facts = binary.of(kernel("cutlass_80_tensorop_f16_s16816gemm"))
+    assert facts.spills is None and facts.tensor_operations is None
+    assert "'tensorop'" in facts.reason
 
 
 def test_instructions_of_a_program_are_counted_outside_its_fusions():
@@ -255,5 +259,5 @@ ENTRY %main (a: f32[4]) -> f32[4] {
   ROOT %fusion = f32[4]{0} fusion(%call), kind=kLoop, calls=%fused_computation
 }
 """
-    found = [operation.name for operation in program.operations_in(text)]
-    assert found == ["custom-call __cudnn$fmha", "fusion"]
+    names = [operation.name for operation in program.operations_in(text)]
+    assert names == ["custom-call __cudnn$fmha", "fusion"]

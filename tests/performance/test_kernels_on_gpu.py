@@ -35,11 +35,11 @@ def bound_here(name):
 
 @pytest.mark.parametrize("name", PINNED)
 def test_the_declared_kernel_ran(name):
-    found = probed(kernels, bound_here(name))
-    assert found["kernels"].status == "ok", found["kernels"].reason
-    assert found["kernels"].value >= 1
-    assert device.FEWEST <= len(found["device_ms"].samples) <= kernels.CALLS
-    assert found["device_span_ms"].value >= 0.99 * found["device_ms"].value
+    measured = probed(kernels, bound_here(name))
+    assert measured["kernels"].status == "ok", measured["kernels"].reason
+    assert measured["kernels"].value >= 1
+    assert device.FEWEST <= len(measured["device_ms"].samples) <= kernels.CALLS
+    assert measured["device_span_ms"].value >= 0.99 * measured["device_ms"].value
 
 
 @pytest.mark.parametrize("name", ["sdpa_cudnn", "sdpa_flash", "sdpa_efficient", "flash2_triton"])
@@ -67,14 +67,14 @@ def _allowed(ran):
 @pytest.mark.parametrize("name", ["jax_cudnn", "jax_pallas"])
 def test_waiting_for_a_call_is_no_kernel_of_it(name):
     """JAX is waited for by sending something small after; that was counted as a second kernel."""
-    found = probed(kernels, bound_here(name))["kernels"]
-    assert found.value == 1, found.source
+    measured = probed(kernels, bound_here(name))["kernels"]
+    assert measured.value == 1, measured.source
 
 
 def test_our_kernel_is_read_from_its_binary():
-    found = probed(kernels, bound_here("flash2_triton"))
-    assert found["kernel_tensor_ops"].value > 0, found["kernel_tensor_ops"].reason
-    assert found["kernel_spills"].value is not None
-    assert found["kernel_registers"].value > 0
-    assert 0 < found["kernel_occupancy"].value <= 1
-    assert found["kernel_shared_bytes"].value > 0
+    measured = probed(kernels, bound_here("flash2_triton"))
+    assert measured["kernel_tensor_ops"].value > 0, measured["kernel_tensor_ops"].reason
+    assert measured["kernel_spills"].value is not None
+    assert measured["kernel_registers"].value > 0
+    assert 0 < measured["kernel_occupancy"].value <= 1
+    assert measured["kernel_shared_bytes"].value > 0

@@ -42,22 +42,22 @@ def seen(measurement) -> bool:
     return measurement.value is not None
 
 
-def parts(found, metric):
-    return {name.partition(".")[2]: m.value for name, m in found.items() if f"{metric}." in name}
+def parts(results, metric):
+    return {name.partition(".")[2]: m.value for name, m in results.items() if f"{metric}." in name}
 
 
 @pytest.mark.parametrize("metric", ["forward_peak_bytes", "training_peak_bytes"])
 @pytest.mark.parametrize("name", ["eager", "flash2_torch", "sdpa_math"])
 def test_formulas_explain_the_peak(name, metric):
     """eager at 1024 tokens takes 34 and 36 MB, flash2_torch 1.4 and 3.3 MB."""
-    found = measured(name, "b1_h2_s1024_d64")
-    told = parts(found, metric)
-    if not seen(found[metric]):
-        assert told.pop("unexplained") is None and all(told.values())
+    results = measured(name, "b1_h2_s1024_d64")
+    explained = parts(results, metric)
+    if not seen(results[metric]):
+        assert explained.pop("unexplained") is None and all(explained.values())
         return
-    assert sum(told.values()) == found[metric].value
-    assert abs(told["unexplained"]) < UNEXPLAINED
-    assert "isolated process" in found[metric].source
+    assert sum(explained.values()) == results[metric].value
+    assert abs(explained["unexplained"]) < UNEXPLAINED
+    assert "isolated process" in results[metric].source
 
 
 _MEASURED = {}
@@ -124,10 +124,10 @@ def test_a_peak_below_what_was_there_is_null(monkeypatch, read, saved, problem):
     instruments = call.framework
     monkeypatch.setattr(instruments, "peak", lambda *_, **__: Peak(value=read, source="a test"))
     monkeypatch.setattr(instruments, "saved_bytes", lambda *_: Reading(value=saved))
-    found = probed(memory, call)
+    results = probed(memory, call)
     metric = "training_peak_bytes" if saved else "forward_peak_bytes"
-    assert found[metric].value is None and problem in found[metric].reason
-    assert found[f"{metric}.unexplained"].value is None
+    assert results[metric].value is None and problem in results[metric].reason
+    assert results[f"{metric}.unexplained"].value is None
 
 
 @pytest.mark.parametrize(
@@ -166,11 +166,11 @@ def test_masks_that_were_given_are_not_saved_bytes():
 
 def test_an_implementation_without_backward_says_so(tmp_path):
     path = written(tmp_path, "plain", "return (q @ k.mT).softmax(-1) @ v", head="BACKWARD = False")
-    found = probed(memory, bound(path, "b1_h2_s64_d32_full"))
-    assert not seen(found["forward_peak_bytes"]) or found["forward_peak_bytes"].value > 0
-    assert set(parts(found, "forward_peak_bytes")) == {"out", "unexplained"}
+    results = probed(memory, bound(path, "b1_h2_s64_d32_full"))
+    assert not seen(results["forward_peak_bytes"]) or results["forward_peak_bytes"].value > 0
+    assert set(parts(results, "forward_peak_bytes")) == {"out", "unexplained"}
     for metric in ("training_peak_bytes", "saved_bytes"):
-        assert found[metric].value is None and "no backward" in found[metric].reason
+        assert results[metric].value is None and "no backward" in results[metric].reason
 
 
 def test_running_out_of_memory_in_the_other_process_is_raised(tmp_path):
@@ -183,20 +183,22 @@ NO_ROOM_TO_TRAIN = "if q.requires_grad:\n    {}\nreturn q + 0.0"
 
 
 @pytest.mark.parametrize(
-    ("short", "said"),
+    ("short", "words"),
     [
         ("torch.empty(1 << 50)", "memory"),
         ("x = torch.ones(1 << 29)\n    import time; time.sleep(5)", "held more"),
     ],
 )
-def test_forward_is_told_where_only_training_runs_out_of_memory(tmp_path, monkeypatch, short, said):
+def test_forward_has_a_peak_where_only_training_runs_out_of_memory(
+    tmp_path, monkeypatch, short, words
+):
     """Raised by the allocator, or ended from outside."""
-    if "held" in said:
+    if "held" in words:
         monkeypatch.setattr(isolated, "_available_bytes", lambda: 2 << 30)
     path = written(tmp_path, f"half{len(short)}", NO_ROOM_TO_TRAIN.format(short))
     forward, training = isolated.peaks(bound(path, "b1_h2_s512_d64"))
     assert not seen(forward) or forward.value > 0.9 * 2 * 512 * 64 * 4
-    assert training.value is None and training.status == "oom" and said in training.reason
+    assert training.value is None and training.status == "oom" and words in training.reason
 
 
 def test_what_was_read_before_memory_ran_out_is_kept(monkeypatch):
@@ -214,15 +216,15 @@ def test_what_was_read_before_memory_ran_out_is_kept(monkeypatch):
     monkeypatch.setattr(call.framework, "peak", peak)
     monkeypatch.setattr(call.framework, "saved_bytes", short)
     monkeypatch.setattr(call.framework, "empty_cache", emptied.append)
-    found = probed(memory, call)
-    assert found["forward_peak_bytes"].value == 70_000
-    training, rest = found["training_peak_bytes"], found["training_peak_bytes.unexplained"]
+    results = probed(memory, call)
+    assert results["forward_peak_bytes"].value == 70_000
+    training, rest = results["training_peak_bytes"], results["training_peak_bytes.unexplained"]
     assert training.status == "oom" and "9 GiB" in training.reason
     assert rest.value is None and "9 GiB" in rest.reason
     assert training.alone  # an outcome that is not is tried again, and what was read twice over
-    assert found["saved_bytes"].status == "oom" and "3 GiB" in found["saved_bytes"].reason
-    assert found["reserved_peak_bytes"].value == 9
-    assert "of forward," in found["reserved_peak_bytes"].source
+    assert results["saved_bytes"].status == "oom" and "3 GiB" in results["saved_bytes"].reason
+    assert results["reserved_peak_bytes"].value == 9
+    assert "of forward," in results["reserved_peak_bytes"].source
     assert emptied == ["cpu", "cpu"]
 
 
@@ -260,16 +262,16 @@ def test_a_function_without_a_file_has_no_other_process():
 
 
 def test_a_formula_that_says_too_much_is_told():
-    found = formula.broken_down("peak", Peak(value=100), {"out": 60, "scores": 90})
-    rest = found[-1]
+    lines = formula.broken_down("peak", Peak(value=100), {"out": 60, "scores": 90})
+    rest = lines[-1]
     assert rest.metric == "peak.unexplained" and rest.value == -50
     assert "says more than there was" in rest.source
 
 
 def test_parts_of_an_unmeasured_peak_leave_the_rest_unknown():
-    found = formula.broken_down("peak", Peak(value=None, reason="no luck"), {"out": 60})
-    assert found[1].value == 60
-    assert found[-1].value is None and "no luck" in found[-1].reason
+    lines = formula.broken_down("peak", Peak(value=None, reason="no luck"), {"out": 60})
+    assert lines[1].value == 60
+    assert lines[-1].value is None and "no luck" in lines[-1].reason
 
 
 @pytest.mark.parametrize("given", ["{'out': -1}", "{'unexplained': 1}", "{'out': 1.5}", "7"])
@@ -285,10 +287,10 @@ def test_a_formula_that_makes_no_sense_is_refused(tmp_path, given):
 @pytest.mark.parametrize("name", ["eager", "flash2_triton", "sdpa_flash"])
 def test_on_a_gpu_the_allocator_is_explained(name):
     """Every part is a tensor that torch's allocator gave out, in granules of 512 bytes."""
-    found = probed(memory, bound(name, "b2_h4_s1024_d64_float16", device="cuda:0"))
+    results = probed(memory, bound(name, "b2_h4_s1024_d64_float16", device="cuda:0"))
     for metric in ("forward_peak_bytes", "training_peak_bytes"):
-        told = parts(found, metric)
-        assert sum(told.values()) == found[metric].value
-        assert abs(told["unexplained"]) < 0.02 * found[metric].value
-    assert found["reserved_peak_bytes"].value >= found["training_peak_bytes"].value
-    assert found["fragmentation"].value >= 1
+        explained = parts(results, metric)
+        assert sum(explained.values()) == results[metric].value
+        assert abs(explained["unexplained"]) < 0.02 * results[metric].value
+    assert results["reserved_peak_bytes"].value >= results["training_peak_bytes"].value
+    assert results["fragmentation"].value >= 1

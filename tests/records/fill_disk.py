@@ -64,16 +64,16 @@ def _message(attempt) -> str:
 def main(folder: Path, means: str) -> None:
     path = folder / "metrics.jsonl"
     if means == "nothing":
-        found = refusals(folder)
+        report = refusals(folder)
     elif means == "limit":
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT_BYTES, resource.RLIM_INFINITY))
         unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-        found = fill(path, make_room=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, unlimited))
+        report = fill(path, make_room=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, unlimited))
     else:
         ballast = folder / "ballast"
         ballast.write_bytes(b"x" * 20_000)
-        found = fill(path, make_room=ballast.unlink)
-    print(json.dumps(found))
+        report = fill(path, make_room=ballast.unlink)
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -36,28 +36,28 @@ def needs_mounting():
         pytest.skip(f"a file system of its own needs root: {done.stderr.decode().strip()}")
 
 
-def check_filled(found: dict) -> None:
-    assert found["batches"] >= 2, "there was never room, so nothing was shown"
-    assert found["as_before"], "a batch that did not fit left something behind"
-    assert found["last"] == "later"
-    assert found["sequence"] == list(range(1, found["batches"] * 20 + 4))
-    assert not found["torn"]
+def check_filled(report: dict) -> None:
+    assert report["batches"] >= 2, "there was never room, so nothing was shown"
+    assert report["as_before"], "a batch that did not fit left something behind"
+    assert report["last"] == "later"
+    assert report["sequence"] == list(range(1, report["batches"] * 20 + 4))
+    assert not report["torn"]
 
 
 def test_a_full_disk(tmp_path):
     needs_mounting()
     mounting = 'mount -t tmpfs -o size=64k tmpfs "$folder"'
-    found = fill_disk(tmp_path, "ballast", mounting=mounting)
-    check_filled(found)
-    assert "the disk is full; free some space and resume" in found["message"]
-    assert str(tmp_path / "metrics.jsonl") in found["message"]
+    report = fill_disk(tmp_path, "ballast", mounting=mounting)
+    check_filled(report)
+    assert "the disk is full; free some space and resume" in report["message"]
+    assert str(tmp_path / "metrics.jsonl") in report["message"]
 
 
 def test_a_limit_on_the_size_of_files(tmp_path):
     """This error once came through as `File too large`, which says nothing about what to do."""
-    found = fill_disk(tmp_path, "limit")
-    check_filled(found)
-    assert "ulimit -f" in found["message"] and "resume" in found["message"]
+    report = fill_disk(tmp_path, "limit")
+    check_filled(report)
+    assert "ulimit -f" in report["message"] and "resume" in report["message"]
 
 
 def test_a_read_only_disk(tmp_path):

@@ -75,12 +75,12 @@ def in_python(results) -> list[tuple]:
     return sorted(
         (
             *key,
-            len(found),
-            sum(r.value for r in found if r.value is not None) if key[1] == "ok" else None,
-            sum(len(r.samples) for r in found),
-            max(r.attempt for r in found),
+            len(members),
+            sum(r.value for r in members if r.value is not None) if key[1] == "ok" else None,
+            sum(len(r.samples) for r in members),
+            max(r.attempt for r in members),
         )
-        for key, found in groups.items()
+        for key, members in groups.items()
     )
 
 
@@ -118,11 +118,11 @@ def test_every_field_comes_back_as_it_was(tmp_path):
     )
     run_folder(tmp_path, bench=[[full]])
     answer = Records(tmp_path).query("SELECT * FROM records")
-    found = dict(zip(answer.columns, answer.rows[0], strict=True))
+    row = dict(zip(answer.columns, answer.rows[0], strict=True))
     stored = runs.load_records(tmp_path)[0]
-    assert found.pop("workload") == {"name": "b1", "spec": '{"batch":1}', "content": "c0"}
-    assert found == {name: getattr(stored, name) for name in found}
-    assert {"closes", "sequence", "schema", "time"} <= set(found)
+    assert row.pop("workload") == {"name": "b1", "spec": '{"batch":1}', "content": "c0"}
+    assert row == {name: getattr(stored, name) for name in row}
+    assert {"closes", "sequence", "schema", "time"} <= set(row)
 
 
 def test_left_out_defaults_are_filled_in(tmp_path):

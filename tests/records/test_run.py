@@ -25,8 +25,8 @@ DONE = Done(
 def test_run_json_comes_back_as_it_was(tmp_path):
     run = run_json(budget=1.5, batch=[1, 8], compiled=True, versions={"numpy": "2.1"})
     runs.save(RunFolder(path=tmp_path), run)
-    folder, found = runs.open_run(tmp_path)
-    assert found == run
+    folder, stored = runs.open_run(tmp_path)
+    assert stored == run
     assert folder.path == tmp_path
     assert "run" not in KEYS and "seed" in KEYS, "keys are what comparisons need, not names"
     assert [file.name for file in tmp_path.iterdir()] == ["run.json"], "a temporary file was left"
@@ -42,9 +42,9 @@ def test_a_reader_never_sees_half_of_a_replaced_run_json(tmp_path):
     writing.start()
     seen = set()
     while writing.is_alive():
-        _, found = runs.open_run(tmp_path)
-        assert found in states
-        seen.add(found.reasons["k"][0])
+        _, stored = runs.open_run(tmp_path)
+        assert stored in states
+        seen.add(stored.reasons["k"][0])
     writing.join()
     assert seen == {"a", "b"}
 
@@ -75,8 +75,8 @@ def test_runs_are_found_by_study_and_age(tmp_path):
         run_folder(tmp_path, study=study, name=name)
     (tmp_path / "a" / "begun").mkdir()
     (tmp_path / ".index").mkdir()
-    found = [folder.path.name for folder in runs.runs_below(tmp_path)]
-    assert found == names
+    listed = [folder.path.name for folder in runs.runs_below(tmp_path)]
+    assert listed == names
     assert runs.newest_run(tmp_path).name == names[0]
 
 
@@ -132,9 +132,9 @@ def test_records_of_a_stage_are_all_attempts_and_of_a_run_the_last(tmp_path):
     folder = run_folder(tmp_path, bench=attempts, check=[batch("a", 1, stage="check")])
     assert len(runs.stage_records(folder, "bench")) == 4
     assert runs.stage_records(folder, "host") == []
-    found = runs.load_records(tmp_path)
-    assert [(r.cell, r.attempt) for r in found] == [("a", 2), ("b", 1), ("a", 1)]
-    assert runs.load_records(folder.path) == found
+    records = runs.load_records(tmp_path)
+    assert [(r.cell, r.attempt) for r in records] == [("a", 2), ("b", 1), ("a", 1)]
+    assert runs.load_records(folder.path) == records
 
 
 def test_records_of_several_runs_do_not_supersede_each_other(tmp_path):

@@ -73,9 +73,9 @@ NOT_TEXT = {
 
 @pytest.mark.parametrize("line", ACCEPTED)
 def test_accepted(line):
-    found = config_file.parse_line(line, where="f:1")
-    assert (found.symbol, found.text, found.type) == ACCEPTED[line]
-    assert found.prefix == f"f:1: {line}"
+    assignment = config_file.parse_line(line, where="f:1")
+    assert (assignment.symbol, assignment.text, assignment.type) == ACCEPTED[line]
+    assert assignment.prefix == f"f:1: {line}"
 
 
 @pytest.mark.parametrize("line", ["", "  \t", "#", "# CONFIG_A=y", "#: int", "## menu"])
@@ -122,17 +122,17 @@ def test_a_file_without_assignments(content, tmp_path):
 @given(st.text(st.characters(exclude_categories=["C", "Z"], include_characters=' "\\#=')))
 def test_text_survives_quoting(value):
     line = config_file.line_of("A", config_file.quote(value))
-    found = config_file.parse_line(line, where="f:1")
-    assert config_file.unquote(found.text) == value
+    assignment = config_file.parse_line(line, where="f:1")
+    assert config_file.unquote(assignment.text) == value
 
 
 @given(st.text())
 def test_any_line_is_read_or_refused(line):
     try:
-        found = config_file.parse_line(line, where="f:1")
+        assignment = config_file.parse_line(line, where="f:1")
     except BadInput as error:
         assert str(error).startswith("f:1: ")
     else:
-        if found:
-            same = {config_file.line_of(found.symbol, found.text)}
-            assert line in same | {f"CONFIG_{found.symbol}={found.text}"}
+        if assignment:
+            same = {config_file.line_of(assignment.symbol, assignment.text)}
+            assert line in same | {f"CONFIG_{assignment.symbol}={assignment.text}"}

@@ -103,26 +103,26 @@ def test_what_a_cell_said_before_it_crashed_is_kept(ended):
 
 def test_the_subject_that_crashes_is_blamed_and_the_others_run_alone(study):
     assert study.run("turns") == 1
-    found = {}
+    by_cell = {}
     for record in study.records("turns"):
         if record.metric != CELL_SECONDS:
-            found.setdefault(record.cell, {}).setdefault(record.subject, []).append(record)
+            by_cell.setdefault(record.cell, {}).setdefault(record.subject, []).append(record)
 
-    one = found["one crashes"]
-    assert set(one) == {"a", "b", "c", "crashes", "refuses"}
+    by_subject = by_cell["one crashes"]
+    assert set(by_subject) == {"a", "b", "c", "crashes", "refuses"}
     for subject in ("a", "b", "c"):
-        assert [r.metric for r in one[subject]] == ["half", "turn"]
-        assert one[subject][0].value == 1.0, "it did not run alone"
-        assert all(record.alone for record in one[subject]), "its samples would be paired"
-    assert [r.status for r in one["crashes"]] == ["failed"]
-    assert "SIGABRT" in one["crashes"][0].reason
-    assert one["refuses"][-1].status == "oom"
+        assert [r.metric for r in by_subject[subject]] == ["half", "turn"]
+        assert by_subject[subject][0].value == 1.0, "it did not run alone"
+        assert all(record.alone for record in by_subject[subject]), "its samples would be paired"
+    assert [r.status for r in by_subject["crashes"]] == ["failed"]
+    assert "SIGABRT" in by_subject["crashes"][0].reason
+    assert by_subject["refuses"][-1].status == "oom"
 
-    two = found["two crash"]
+    two = by_cell["two crash"]
     assert [r.status for r in two["crashes"] + two["crashes too"]] == ["failed", "failed"]
     assert [r.status for r in two["a"] + two["b"]] == ["ok"] * 4
 
-    whole = found["before any turn"]
+    whole = by_cell["before any turn"]
     assert list(whole) == [""] and "not even begun" in whole[""][0].reason
 
 

@@ -124,8 +124,8 @@ def test_a_cell_that_was_just_starting_ends_with_the_study_too(study):
         worker = None
         while worker is None:
             assert time.monotonic() - started < 30
-            found = [pid for pid in children(process.pid) if is_worker(pid)]
-            worker = next((pid for pid in found if pid not in study.processes()), None)
+            workers = [pid for pid in children(process.pid) if is_worker(pid)]
+            worker = next((pid for pid in workers if pid not in study.processes()), None)
         process.kill()
         process.wait()
         try:

@@ -106,11 +106,11 @@ class Watch:
         assert len(records) == CELLS * (RECORDS + 1)
         assert [r.sequence for r in records] == list(range(1, len(records) + 1))
         assert {r.attempt for r in records} == {1}
-        found = {}
+        by_cell = {}
         for record in records:
-            found.setdefault(record.cell, []).append(record)
-        assert list(found) == [f"cell{number:02}" for number in range(CELLS)]
-        for number, of_cell in enumerate(found.values()):
+            by_cell.setdefault(record.cell, []).append(record)
+        assert list(by_cell) == [f"cell{number:02}" for number in range(CELLS)]
+        for number, of_cell in enumerate(by_cell.values()):
             values = [float(100 * number + index) for index in range(RECORDS)]
             metrics = [f"metric{index}" for index in range(RECORDS)]
             assert [r.metric for r in of_cell] == [*metrics, CELL_SECONDS]

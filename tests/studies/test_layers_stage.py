@@ -87,16 +87,16 @@ def test_only_workloads_that_suit_a_layer_have_a_cell(ran):
 
 @pytest.mark.parametrize("subject", GOOD)
 def test_a_layer_is_checked_and_timed(ran, subject):
-    found = of(ran, subject)
-    assert all(record.status == "ok" and record.level == "layer" for record in found.values())
+    records = of(ran, subject)
+    assert all(record.status == "ok" and record.level == "layer" for record in records.values())
     for metric in TIMED:
-        assert len(found[metric].samples) == ROUNDS and not found[metric].alone
-        assert {f"{metric}.first", f"{metric}.warmup"} <= set(found)
+        assert len(records[metric].samples) == ROUNDS and not records[metric].alone
+        assert {f"{metric}.first", f"{metric}.warmup"} <= set(records)
     for tensor in ("out", "dx", "weights"):
-        assert 0 < found[f"error_over_budget_{tensor}"].value <= 1
+        assert 0 < records[f"error_over_budget_{tensor}"].value <= 1
     for metric in ("forward_peak_bytes", "training_peak_bytes", "forward_flops", "forward_bytes"):
-        assert found[metric].value > 0 and found[metric].source
-    workload = found["latency_ms"].workload
+        assert records[metric].value > 0 and records[metric].source
+    workload = records["latency_ms"].workload
     assert workload.name == WORKLOAD and workload.content
 
 
@@ -115,22 +115,22 @@ def test_a_core_that_cannot_run_here_is_a_row(ran):
     ],
 )
 def test_a_wrong_layer_is_not_timed(ran, subject, verdict, reason):
-    found = of(ran, subject)
-    assert found[verdict].status == "failed" and reason in found[verdict].reason
+    records = of(ran, subject)
+    assert records[verdict].status == "failed" and reason in records[verdict].reason
     timed = ("latency", "backward", "training") if "out" in verdict else ("backward", "training")
     for probe in timed:
-        assert found[probe].status == "refused" and reason in found[probe].reason
-        assert f"{probe}_ms" not in found
+        assert records[probe].status == "refused" and reason in records[probe].reason
+        assert f"{probe}_ms" not in records
 
 
 def test_an_answer_made_beforehand_is_no_speed(ran):
     """It passes the check, because only a timed call has other weights than it saw before."""
-    found = of(ran, "stale:own")
-    assert found["error_over_budget_out"].status == "ok"
-    assert not set(TIMED) & set(found)
+    records = of(ran, "stale:own")
+    assert records["error_over_budget_out"].status == "ok"
+    assert not set(TIMED) & set(records)
     for probe in ("latency", "backward", "training"):
-        assert found[probe].status == "failed"
-        assert "its answer was made beforehand" in found[probe].reason
+        assert records[probe].status == "failed"
+        assert "its answer was made beforehand" in records[probe].reason
 
 
 def test_a_study_without_a_fitting_workload_is_refused():

@@ -75,8 +75,8 @@ def test_the_family_shares_a_cell():
 def test_what_has_code_of_the_users_has_a_cell_of_its_own(tmp_path):
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "own.py").write_text(PART)
-    found = planned(f"B,RA,{tmp_path / 'mine.py'},GPT2_MLA_MINE", tmp_path)
-    assert [cell.name for cell in found] == [
+    cells = planned(f"B,RA,{tmp_path / 'mine.py'},GPT2_MLA_MINE", tmp_path)
+    assert [cell.name for cell in cells] == [
         models.FAMILY,
         "mine.py:GPT2_Leaks",
         "mine.py:GPT2_Other",
@@ -115,11 +115,11 @@ def ran(tmp_path_factory) -> StudyProcess:
 
 
 def test_every_part_passes_every_gate_that_applies(ran):
-    found = [r for r in ran.records("models") if r.cell == models.FAMILY]
-    assert not [r for r in found if r.status not in ("ok", "unsupported")]
-    tags = {tag for r in found if r.workload for tag in r.workload.spec["parts"]}
+    family = [r for r in ran.records("models") if r.cell == models.FAMILY]
+    assert not [r for r in family if r.status not in ("ok", "unsupported")]
+    tags = {tag for r in family if r.workload for tag in r.workload.spec["parts"]}
     assert tags == set(variants.parts())
-    passed = {r.metric for r in found if r.status == "ok"}
+    passed = {r.metric for r in family if r.status == "ok"}
     assert set(gate_names(())) <= passed
 
 
@@ -127,8 +127,8 @@ def test_there_is_a_record_for_each_model_and_gate(ran):
     gates = gate_names(())
     records = {(r.subject, r.metric): r for r in ran.records("models") if r.metric != CELL_SECONDS}
     for subject in ("GPT2", "GPT2_MLA_KV"):
-        found = {gate: records[subject, gate].status for gate in gates}
-        assert set(found.values()) <= {"ok", "unsupported"}, found
+        statuses = {gate: records[subject, gate].status for gate in gates}
+        assert set(statuses.values()) <= {"ok", "unsupported"}, statuses
     assert records["GPT2_MLA_KV", "splice"].status == "ok"
     assert records["GPT2", "splice"].status == "unsupported" and records["GPT2", "splice"].reason
     assert records["GPT2", "parameters"].value == 124_475_904
@@ -146,12 +146,12 @@ def test_what_does_not_apply_makes_no_cell_unsupported(ran):
 
 
 def test_a_broken_model_fails_the_gate_that_is_about_it(ran):
-    found = {r.metric: r for r in ran.records("models") if r.subject == "mine.py:GPT2_Leaks"}
-    failed = [gate for gate, r in found.items() if r.status == "failed"]
+    by_gate = {r.metric: r for r in ran.records("models") if r.subject == "mine.py:GPT2_Leaks"}
+    failed = [gate for gate, r in by_gate.items() if r.status == "failed"]
     assert failed == ["causality", "checkpoint"]
-    assert "move" in found["causality"].reason and "leak" in found["causality"].cause
-    assert "exit code 9" in found["checkpoint"].reason  # and what was found before it is kept
-    assert found["cached"].status == "unsupported"
+    assert "move" in by_gate["causality"].reason and "leak" in by_gate["causality"].cause
+    assert "exit code 9" in by_gate["checkpoint"].reason  # and what was found before it is kept
+    assert by_gate["cached"].status == "unsupported"
 
 
 @pytest.mark.slow
@@ -169,14 +169,14 @@ def test_one_that_hangs_is_ended_and_its_other_gates_are_left(tmp_path):
     (tmp_path / "mine.py").write_text(f"{MINE}\n\n{hang}")
     study = StudyProcess(folder=tmp_path)
     assert study.run("models", MODELS="B,mine.py:GPT2_Hangs", CASE_TIMEOUT_S=10) == 1, study.said
-    found = {r.metric: r for r in study.records("models") if r.subject.startswith("mine")}
-    assert found["logits"].status == "timeout" and found["step"].status == "skipped"
+    by_metric = {r.metric: r for r in study.records("models") if r.subject.startswith("mine")}
+    assert by_metric["logits"].status == "timeout" and by_metric["step"].status == "skipped"
     assert study.ends("models")[models.FAMILY].status == "ok"
 
 
 def test_every_step_of_the_registry_is_in_the_matrix_of_its_study():
     for name, family in (("gpt2-steps", "named"), ("gpt2-ratio", "ratio")):
         (cell,) = models.cells(kconfig.load(kconfig.defconfig(name)))
-        found = [id for ids in cell.options["steps"].values() for id in ids]
+        listed = [id for ids in cell.options["steps"].values() for id in ids]
         wanted = [step.id for step in steps.STEPS if step.family == family]
-        assert sorted(found) == sorted(wanted)
+        assert sorted(listed) == sorted(wanted)

@@ -34,8 +34,8 @@ EVERYWHERE = np.arange(LENGTH)
 
 def all_rows(inputs):
     batch = range(inputs.spec.batch)
-    found = [reference.rows(inputs, batch=b, places=EVERYWHERE) for b in batch]
-    return np.stack([one.out for one in found]), np.stack([one.grad_x for one in found])
+    rows = [reference.rows(inputs, batch=b, places=EVERYWHERE) for b in batch]
+    return np.stack([row.out for row in rows]), np.stack([row.grad_x for row in rows])
 
 
 def test_the_reference_gives_the_output_of_another_one():
@@ -86,9 +86,9 @@ def test_a_layer_is_the_reference(name):
 
 def test_inputs_are_drawn_from_the_seed_and_fit_the_dtype():
     half = replace(SPEC, dtype="bfloat16")
-    one, same, other = (make(s).identity for s in (half, replace(half), replace(half, seed=1)))
-    assert one == same and one.content != other.content
-    assert one.name == half.name
+    first, same, other = (make(s).identity for s in (half, replace(half), replace(half, seed=1)))
+    assert first == same and first.content != other.content
+    assert first.name == half.name
     inputs = make(half)
     for array in (inputs.x, inputs.grad_out, *inputs.weights.values()):
         assert np.array_equal(array, rounded(array, "bfloat16"))
@@ -98,13 +98,13 @@ def test_inputs_are_drawn_from_the_seed_and_fit_the_dtype():
 def test_work_counts_projections_and_attention():
     """One token that sees itself: 4 D H (N + K) and 4 H N operations."""
     spec = replace(SPEC, batch=1, query_length=1, key_length=1, dtype="bfloat16")
-    found = work_of(spec)
+    work = work_of(spec)
     projections, attention = 4 * 128 * 16 * 9, 4 * 16 * 8
-    assert found.forward_flops == projections + attention
-    assert found.backward_flops == 2 * projections + attention * 5 // 2
+    assert work.forward_flops == projections + attention
+    assert work.backward_flops == 2 * projections + attention * 5 // 2
     weights = 128 * 16 * (8 + 1 + 1 + 8)
-    assert found.forward_bytes == 2 * (128 + weights + 128)
-    assert found.backward_bytes == 2 * (3 * 128 + 2 * weights)
+    assert work.forward_bytes == 2 * (128 + weights + 128)
+    assert work.backward_bytes == 2 * (3 * 128 + 2 * weights)
 
 
 def test_every_layer_has_every_core():
@@ -144,9 +144,9 @@ def test_every_layer_is_right_on_a_gpu():
         probes=layers.PROBES, workload=spec, subjects=layer.names(), device="cuda:0",
         settings=RoundSettings(warmup=2, rounds=3), kind=layer.KIND,
     )  # fmt: skip
-    found = [m for m in cell.run(request, host.inspect()) if isinstance(m, Measurement)]
-    assert {(m.subject, m.metric): m.reason for m in found if m.status != "ok"} == {}
-    timed = {m.subject for m in found if m.metric == "training_ms"}
+    measurements = [m for m in cell.run(request, host.inspect()) if isinstance(m, Measurement)]
+    assert {(m.subject, m.metric): m.reason for m in measurements if m.status != "ok"} == {}
+    timed = {m.subject for m in measurements if m.metric == "training_ms"}
     assert timed == set(layer.names())
 
 

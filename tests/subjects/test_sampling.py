@@ -67,8 +67,8 @@ def test_an_error_is_seen_and_its_place_is_that_in_the_whole_tensor(sampled):
         out[-1, -1, -1] += 1.0  # the last row of all, which is always looked at
         return out
 
-    found = judge.compare("out", replace(call, function=wrong)(), call)
-    assert not found.holds and "(2, 3, 69, " in found.problem
+    comparison = judge.compare("out", replace(call, function=wrong)(), call)
+    assert not comparison.holds and "(2, 3, 69, " in comparison.problem
 
 
 def test_what_is_not_finite_is_seen_anywhere(sampled):

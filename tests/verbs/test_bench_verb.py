@@ -28,8 +28,8 @@ def first(folder):
 def test_what_it_writes(benched):
     run = first(benched)
     for kind in ("performance", "correctness"):
-        told = json.loads((run / f"{kind}_results.json").read_text())
-        assert {row["subject"] for row in told["results"]} >= {"eager", "sdpa"}, kind
+        results = json.loads((run / f"{kind}_results.json").read_text())
+        assert {row["subject"] for row in results["results"]} >= {"eager", "sdpa"}, kind
     assert "sdpa" in (run / "summary_report.txt").read_text()
 
 

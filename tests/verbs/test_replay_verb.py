@@ -26,7 +26,7 @@ QUICK = (
 @pytest.fixture
 def store(tmp_path):
     """Two layers of a model that calls torch's sdpa."""
-    found = Store.create(tmp_path / "store")
+    made = Store.create(tmp_path / "store")
     for layer in range(2):
         tensors = inputs(seed=layer)
         given = [torch.tensor(tensor.numbers()) for tensor in tensors.values()]
@@ -34,8 +34,8 @@ def store(tmp_path):
         out = sdpa(*given, is_causal=True, enable_gqa=True)
         tensors["out"] = as_dtype(out.numpy(), "float32")
         versions = host.inspect().versions
-        add(found, tensors, layer=layer, implementation="sdpa", versions=versions)
-    return found
+        add(made, tensors, layer=layer, implementation="sdpa", versions=versions)
+    return made
 
 
 def replay(store, *arguments, out):
@@ -48,10 +48,10 @@ def test_what_was_captured_is_checked_timed_and_held_against_the_model(store, tm
     ended = replay(store, *chosen, *QUICK, probes, "--json", out=tmp_path / "results")
     assert ended.returncode == 0, ended.stderr
     records = [json.loads(line) for line in ended.stdout.splitlines()]
-    found = {(r["subject"], r["metric"]): r for r in records if r.get("subject")}
-    assert found["sdpa", "replayed_differences"]["value"] == 0
-    assert found["eager", "replayed_largest_difference"]["value"] < 1e-6
-    assert found["sdpa", "latency_ms"]["value"] > 0
+    by_metric = {(r["subject"], r["metric"]): r for r in records if r.get("subject")}
+    assert by_metric["sdpa", "replayed_differences"]["value"] == 0
+    assert by_metric["eager", "replayed_largest_difference"]["value"] < 1e-6
+    assert by_metric["sdpa", "latency_ms"]["value"] > 0
     (cell,) = {r["cell"] for r in records}
     assert "captured-s0-l1" in cell
 
@@ -79,12 +79,12 @@ def test_a_changed_file_is_refused_and_the_other_record_goes_on(store, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "arguments, said",
+    "arguments, words",
     [(("layer=9",), "has no record"), (("colour=red",), "is not step, layer")],
 )
-def test_records_that_are_not_there(store, tmp_path, arguments, said):
+def test_records_that_are_not_there(store, tmp_path, arguments, words):
     ended = replay(store, *arguments, "--impl", "sdpa", out=tmp_path)
-    assert ended.returncode == 2 and said in ended.stderr and "Traceback" not in ended.stderr
+    assert ended.returncode == 2 and words in ended.stderr and "Traceback" not in ended.stderr
 
 
 def test_what_is_no_store(tmp_path):

@@ -52,9 +52,9 @@ def test_values_by_hand():
     """batch 3, 4 heads on 2, 17 queries on 33 keys, head dimension 16, float16."""
     pairs = 3 * sum(range(17, 34))  # the first query sees 17 keys, the last all 33
     q, k = 3 * 4 * 17 * 16 * 2, 3 * 2 * 33 * 16 * 2
-    found = work.of(make(SPEC))
-    assert found.forward_flops == 4 * 16 * 4 * pairs
-    assert found.backward_flops == 10 * 16 * 4 * pairs
-    assert found.forward_bytes == 2 * q + 2 * k
-    assert found.backward_bytes == 4 * q + 4 * k + 3 * 4 * 17 * 4
-    assert found.kv_cache_bytes == 2 * k
+    counted = work.of(make(SPEC))
+    assert counted.forward_flops == 4 * 16 * 4 * pairs
+    assert counted.backward_flops == 10 * 16 * 4 * pairs
+    assert counted.forward_bytes == 2 * q + 2 * k
+    assert counted.backward_bytes == 4 * q + 4 * k + 3 * 4 * 17 * 4
+    assert counted.kv_cache_bytes == 2 * k

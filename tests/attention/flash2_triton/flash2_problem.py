@@ -67,12 +67,12 @@ class Problem:
         def integers(values: tuple[int, ...]) -> torch.Tensor:
             return torch.tensor(values, dtype=torch.int32, device=self.device)
 
-        found: dict[str, Any] = {"window": self.window, "config": self.config}
+        options: dict[str, Any] = {"window": self.window, "config": self.config}
         if self.lengths is not None:
-            found["lengths"] = integers(self.lengths)
+            options["lengths"] = integers(self.lengths)
         if self.starts is not None:
-            found["cu_seqlens"] = tuple(map(integers, self.starts))
-        return found
+            options["cu_seqlens"] = tuple(map(integers, self.starts))
+        return options
 
     def tensors(self) -> dict[str, torch.Tensor]:
         dtype = getattr(torch, self.dtype)
@@ -99,18 +99,18 @@ class Problem:
         expected = reference.attention(**arrays, **setting)
         plain = baseline.attention(**arrays, **setting, dtype=self.dtype)
         allowed = allowances(expected, plain, **arrays, **setting, dtype=self.dtype)
-        found = self.results()
+        results = self.results()
         for name in TENSORS:
-            actual = found[name].detach().double().cpu().numpy()
+            actual = results[name].detach().double().cpu().numpy()
             share = (np.abs(actual - getattr(expected, name)) / allowed[name].largest).max()
             assert share <= 1, f"{name} of {self}: {share:.2f} of its budget"
-        self._assert_normaliser(found["lse"], expected.lse, plain.lse)
-        return found
+        self._assert_normaliser(results["lse"], expected.lse, plain.lse)
+        return results
 
     def _assert_normaliser(
-        self, found: torch.Tensor, expected: np.ndarray, plain: np.ndarray
+        self, normaliser: torch.Tensor, expected: np.ndarray, plain: np.ndarray
     ) -> None:
-        actual, blind = found.detach().double().cpu().numpy(), np.isneginf(expected)
+        actual, blind = normaliser.detach().double().cpu().numpy(), np.isneginf(expected)
         assert np.array_equal(np.isneginf(actual), blind)
         if blind.all():
             return

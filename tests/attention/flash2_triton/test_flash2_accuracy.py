@@ -81,11 +81,11 @@ def test_lengths(dtype, causal, window):
 
 
 def test_hidden_keys_have_no_gradient():
-    found = Problem(batch=3, lengths=(0, 5, 130)).results()
+    actual = Problem(batch=3, lengths=(0, 5, 130)).results()
     for name in ("dk", "dv"):
-        assert (found[name][0] == 0).all() and (found[name][1, :, 5:] == 0).all()
-        assert (found[name][2] != 0).any(dim=-1).all()
-    assert (found["out"][0] == 0).all() and found["lse"][0].isneginf().all()
+        assert (actual[name][0] == 0).all() and (actual[name][1, :, 5:] == 0).all()
+        assert (actual[name][2] != 0).any(dim=-1).all()
+    assert (actual["out"][0] == 0).all() and actual["lse"][0].isneginf().all()
 
 
 # Queries and keys of: both, no keys, no queries, neither, fewer queries, fewer keys, one of each.
@@ -96,11 +96,11 @@ PACKED = ((0, 70, 79, 79, 79, 90, 200, 201), (0, 70, 70, 80, 80, 170, 240, 241))
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_packed_sequences(dtype, causal, window):
-    found = Problem(
+    actual = Problem(
         heads=1, queries=201, keys=241, starts=PACKED, causal=causal, window=window, dtype=dtype
     ).assert_right()
-    assert (found["out"][:, :, 70:79] == 0).all() and found["lse"][:, :, 70:79].isneginf().all()
-    assert (found["dk"][:, :, 70:80] == 0).all() and (found["dv"][:, :, 70:80] == 0).all()
+    assert (actual["out"][:, :, 70:79] == 0).all() and actual["lse"][:, :, 70:79].isneginf().all()
+    assert (actual["dk"][:, :, 70:80] == 0).all() and (actual["dv"][:, :, 70:80] == 0).all()
 
 
 def test_many_short_packed_sequences_in_small_tiles():
@@ -117,13 +117,13 @@ def test_many_short_packed_sequences_in_small_tiles():
 
 def test_packed_sequences_are_as_if_each_came_alone():
     packed = Problem(heads=1, queries=201, keys=241, starts=PACKED, dtype="float32")
-    found, given = packed.results(), packed.tensors()
+    actual, given = packed.results(), packed.tensors()
     alone = flash2_triton.attention(
         *(given[name][:, :, a:b] for name, a, b in (("q", 79, 90), ("k", 80, 170), ("v", 80, 170))),
         causal=True,
         scale=packed.scale,
     )
-    assert torch.equal(found["out"][:, :, 79:90], alone)
+    assert torch.equal(actual["out"][:, :, 79:90], alone)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -168,9 +168,9 @@ def strided(tensor: torch.Tensor) -> torch.Tensor:
 def test_any_strides(view):
     problem = Problem(batch=2, queries=33, keys=40, view=view, dtype="float32")
     assert not problem.tensors()["q"].is_contiguous()
-    found = problem.assert_right()
+    actual = problem.assert_right()
     plain = replace(problem, view=lambda tensor: tensor).results()
-    assert all(torch.equal(found[name], plain[name]) for name in plain)
+    assert all(torch.equal(actual[name], plain[name]) for name in plain)
 
 
 @pytest.mark.parametrize("axis", range(4))
@@ -182,8 +182,8 @@ def test_expanded_inputs_and_gradients(axis):
 
     problem = Problem(batch=2, heads=2, kv_heads=2, queries=33, keys=40, dtype="float32")
     plain = replace(problem, view=lambda tensor: expanded(tensor).contiguous()).results()
-    found = replace(problem, view=expanded).results()
-    assert all(torch.equal(found[name], plain[name]) for name in plain)
+    actual = replace(problem, view=expanded).results()
+    assert all(torch.equal(actual[name], plain[name]) for name in plain)
 
 
 def test_a_gradient_without_strides():
@@ -214,5 +214,5 @@ def test_through_the_normaliser():
         seeing = (out[:, :, -33:] * given["grad_out"][:, :, 7:].to(dtype)).sum()
         loss = seeing + (lse[:, :, -33:] * weight[7:]).sum()
         gradients.append(torch.autograd.grad(loss, (q, k, v)))
-    for found, expected in zip(*gradients, strict=True):
-        assert torch.allclose(found.double(), expected, atol=1e-4, rtol=1e-5)
+    for actual, expected in zip(*gradients, strict=True):
+        assert torch.allclose(actual.double(), expected, atol=1e-4, rtol=1e-5)

@@ -24,14 +24,14 @@ def compiled(*options: str) -> str:
 
 
 def test_every_configuration_compiles_for_an_h200():
-    told = compiled("--target", "sm_90", "--quick")
-    assert all(f"\n{name} " in told for name in CONFIGS)
-    assert "None" not in told  # registers, spills and shared memory are all known
+    report = compiled("--target", "sm_90", "--quick")
+    assert all(f"\n{name} " in report for name in CONFIGS)
+    assert "None" not in report  # registers, spills and shared memory are all known
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("target", ["sm_90", "sm_80", "gfx942", "gfx1100"])
 def test_everything_compiles(target):
-    told = compiled("--target", target)
-    assert "\nforward_" in told and "\ndkdv_" in told and "\ndq_" in told
+    report = compiled("--target", target)
+    assert "\nforward_" in report and "\ndkdv_" in report and "\ndq_" in report

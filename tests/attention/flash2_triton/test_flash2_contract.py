@@ -123,10 +123,10 @@ def test_tiles_that_no_row_sees_are_not_read(causal):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_queries_that_see_nothing(dtype):
     problem = Problem(dtype=dtype, heads=1, queries=150, keys=17)
-    found = problem.assert_right()
+    actual = problem.assert_right()
     blind = 150 - 17
-    assert (found["out"][:, :, :blind] == 0).all() and (found["dq"][:, :, :blind] == 0).all()
-    assert found["lse"][:, :, :blind].isneginf().all()
+    assert (actual["out"][:, :, :blind] == 0).all() and (actual["dq"][:, :, :blind] == 0).all()
+    assert actual["lse"][:, :, :blind].isneginf().all()
 
 
 @pytest.mark.parametrize("needed", [("q",), ("k",), ("v",), ("q", "v")])

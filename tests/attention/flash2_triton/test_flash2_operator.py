@@ -60,9 +60,9 @@ def test_compiled_in_one_graph(backend):
     torch._dynamo.reset()
     compiled = torch.compile(call, backend=backend, fullgraph=True)
     given = inputs(problem)
-    expected, found = call(*given, lengths), compiled(*given, lengths)
-    assert all(map(torch.equal, found, expected))
-    grads = [torch.autograd.grad(outputs[0].sum(), given) for outputs in (expected, found)]
+    expected, actual = call(*given, lengths), compiled(*given, lengths)
+    assert all(map(torch.equal, actual, expected))
+    grads = [torch.autograd.grad(outputs[0].sum(), given) for outputs in (expected, actual)]
     assert all(map(torch.equal, *grads))
 
 
@@ -78,8 +78,8 @@ def test_one_graph_serves_all_lengths():
     for queries, keys in ((9, 12), (12, 40), (30, 11)):
         given = inputs(Problem(queries=queries, keys=keys, dtype="float32"), grad=False)
         setting = {"causal": True, "scale": 0.3, "window": 5}
-        found = compiled(*given, **setting)
-        assert torch.equal(found, flash2_triton.attention(*given, **setting))
+        actual = compiled(*given, **setting)
+        assert torch.equal(actual, flash2_triton.attention(*given, **setting))
     assert len(graphs) == 1
 
 
@@ -89,9 +89,9 @@ def test_the_function_compiles_in_one_graph():
         flash2_triton.FlashAttention2.apply, backend="aot_eager", fullgraph=True
     )
     given = inputs(Problem(queries=9, keys=12, dtype="float32"))
-    expected, found = flash2_triton.FlashAttention2.apply(*given, True), compiled(*given, True)
-    assert torch.equal(found, expected)
-    grads = [torch.autograd.grad(out.sum(), given) for out in (expected, found)]
+    expected, actual = flash2_triton.FlashAttention2.apply(*given, True), compiled(*given, True)
+    assert torch.equal(actual, expected)
+    grads = [torch.autograd.grad(out.sum(), given) for out in (expected, actual)]
     assert all(map(torch.equal, *grads))
 
 

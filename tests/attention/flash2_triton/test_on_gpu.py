@@ -99,15 +99,15 @@ def expanded(tensor: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("view", [offset, strided, transposed], ids=lambda view: view.__name__)
 def test_any_layout(view):
-    found = replace(GPU, view=view, batch=2).assert_right()
+    actual = replace(GPU, view=view, batch=2).assert_right()
     plain = replace(GPU, batch=2).results()
-    assert all(torch.equal(found[name], plain[name]) for name in plain)
+    assert all(torch.equal(actual[name], plain[name]) for name in plain)
 
 
 def test_expanded_inputs_and_gradients():
-    found = replace(GPU, view=expanded, batch=2).results()
+    actual = replace(GPU, view=expanded, batch=2).results()
     plain = replace(GPU, view=lambda t: expanded(t).contiguous(), batch=2).results()
-    assert all(torch.equal(found[name], plain[name]) for name in plain)
+    assert all(torch.equal(actual[name], plain[name]) for name in plain)
 
 
 @pytest.mark.parametrize("head_dim", [64, 128, 256])

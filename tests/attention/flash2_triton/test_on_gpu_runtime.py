@@ -115,9 +115,9 @@ def test_the_function():
     for tensor in (q, k, v):
         tensor.requires_grad_()
     out = flash2_triton.FlashAttention2.apply(q, k, v, True)
-    found = (out, *torch.autograd.grad(out, (q, k, v), grad))
+    tensors = (out, *torch.autograd.grad(out, (q, k, v), grad))
     expected = replace(GPU, heads=1).results()
-    for name, tensor in zip(("out", "dq", "dk", "dv"), found, strict=True):
+    for name, tensor in zip(("out", "dq", "dk", "dv"), tensors, strict=True):
         assert torch.equal(tensor, expected[name][:, 0])
 
 
@@ -137,8 +137,8 @@ def test_more_than_two_to_the_31_elements():
     inputs = [big[name].requires_grad_() for name in ("q", "k", "v")]
     out, lse = flash2_triton.attention(*inputs, causal=True, scale=problem.scale, lse=True)
     grads = torch.autograd.grad(out, inputs, big["grad_out"])
-    found = dict(zip(("out", "lse", "dq", "dk", "dv"), (out, lse, *grads), strict=True))
-    for name, tensor in found.items():
+    actual = dict(zip(("out", "lse", "dq", "dk", "dv"), (out, lse, *grads), strict=True))
+    for name, tensor in actual.items():
         for entry in (0, 1, batch // 2, 131_071, 131_072, batch - 1):
             assert torch.equal(tensor[entry], expected[name][0]), f"{name} of entry {entry}"
 
@@ -164,8 +164,8 @@ def test_strides_beyond_two_to_the_31(axis):
     q, k, v = (far(given[name]).detach().requires_grad_() for name in ("q", "k", "v"))
     out = flash2_triton.attention(q, k, v, causal=True, scale=problem.scale)
     assert torch.equal(out, expected["out"])
-    found = torch.autograd.grad(out, (q, k, v), far(given["grad_out"]))
-    for name, tensor in zip(("dq", "dk", "dv"), found, strict=True):
+    gradients = torch.autograd.grad(out, (q, k, v), far(given["grad_out"]))
+    for name, tensor in zip(("dq", "dk", "dv"), gradients, strict=True):
         assert torch.equal(tensor, expected[name])
 
 
@@ -179,10 +179,10 @@ print(digest(GPU))
 
 def digest(problem: Problem) -> str:
     """All bits of output and gradients."""
-    found = hashlib.blake2b()
+    hasher = hashlib.blake2b()
     for tensor in problem.results().values():
-        found.update(tensor.detach().float().cpu().numpy().tobytes())
-    return found.hexdigest()
+        hasher.update(tensor.detach().float().cpu().numpy().tobytes())
+    return hasher.hexdigest()
 
 
 def test_another_process_gives_the_same_bits():
