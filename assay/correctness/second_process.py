@@ -2,8 +2,7 @@
 
 It prints a line of JSON for each case: a digest of the output's bytes, or the error. It runs beside
 the process that started it, on the cases in reverse order, so that nothing but the inputs is the
-same. With `judge` it compares a case with the reference instead, in a process that has made no
-other call.
+same.
 """
 
 import json
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 
 from assay import host
@@ -27,11 +25,9 @@ _PATIENCE_S = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class SecondProcessResult:
-    """Outcome of a case in the second process: a digest of its output, or whether it is right
-    where that was asked for, or an error."""
+    """Outcome of a case in the second process: a digest of its output, or an error."""
 
     digest: str | None = None
-    right: bool | None = None
     error: str | None = None
 
 
@@ -40,7 +36,17 @@ def start(
 ) -> Callable[[WorkloadSpec], SecondProcessResult | None]:
     """Start the second process, and return a function that waits for it and gives the result of a
     case; None for a case that it did not finish in time."""
-    process = _spawn(name, specs, device=device, folders=folders, judge=False)
+    request = {
+        "name": name,
+        "specs": [spec.as_dict() for spec in specs],
+        "device": device,
+        "folders": [str(folder) for folder in folders],
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "assay.correctness.second_process", json.dumps(request)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
     results: dict[str, SecondProcessResult] = {}
 
     def result_of(spec: WorkloadSpec) -> SecondProcessResult | None:
@@ -49,37 +55,6 @@ def start(
         return results.get(spec.name)
 
     return result_of
-
-
-@lru_cache(maxsize=256)  # several checks of one case ask for the same
-def right_in_fresh_process(path: Path, spec: WorkloadSpec, device: str) -> bool | None:
-    """Return whether a process that makes no other call is right on a case; None where it did not
-    answer in time."""
-    process = _spawn(str(path), [spec], device=device, folders=(), judge=True)
-    result = _results(process).get(spec.name, SecondProcessResult())
-    return False if result.error else result.right
-
-
-def _spawn(
-    name: str,
-    specs: Sequence[WorkloadSpec],
-    *,
-    device: str,
-    folders: Sequence[Path],
-    judge: bool,
-) -> subprocess.Popen:
-    request = {
-        "name": name,
-        "specs": [spec.as_dict() for spec in specs],
-        "device": device,
-        "folders": [str(folder) for folder in folders],
-        "judge": judge,
-    }
-    return subprocess.Popen(
-        [sys.executable, "-m", "assay.correctness.second_process", json.dumps(request)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-    )
 
 
 def _results(process: subprocess.Popen) -> dict[str, SecondProcessResult]:
@@ -105,10 +80,7 @@ def main(request: str) -> None:
             call = bind(
                 settings["name"], make(spec), host=here, device=settings["device"], folders=folders
             )
-            if settings["judge"]:
-                result = {"right": all(c.holds for c in judge.compare_all(call))}
-            else:
-                result = {"digest": judge.digest(call)}
+            result = {"digest": judge.digest(call)}
         except Unsupported:
             continue  # the first process is refused it too, and reports it
         except Exception as error:

@@ -10,7 +10,7 @@ from assay.attention.budget import TENSORS
 from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
-from assay.correctness.second_process import right_in_fresh_process
+from assay.correctness.fresh_process import right_in_fresh_process
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.contract import TensorComparison

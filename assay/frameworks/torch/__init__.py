@@ -33,6 +33,7 @@ from assay.frameworks.torch.operators import operations
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
 
 REQUIRES = ("torch",)
+IMPORTS_LATER = ("torch.fx.experimental.symbolic_shapes",)  # in the first backward: 0.5 s
 
 __all__ = [
     "all_finite",
