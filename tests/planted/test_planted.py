@@ -2,8 +2,9 @@
 
 Each file in `defects` names the sound file it patches, the probes that may see the defect and words
 of which the likely cause holds one (see patches.py). Here only those probes run, in this process,
-so that all of it fits into `make test`; the same defects through `assay check FILE`, in processes
-of their own, are in `make test-full`.
+so that all of it fits into `make test`. `make test-full` runs the same defects through `assay check
+FILE`, in processes of their own, on all the cases that these probes have by default; and for each
+probe one defect through all probes.
 """
 
 import json
@@ -23,6 +24,8 @@ from assay import plugins
 
 HERE = Path(__file__).parent
 DEFECTS = defects(HERE / "defects")
+IN_PROCESS = [defect for defect in DEFECTS if not defect.needs_own_process]
+ONE_FOR_EACH_PROBE = list({defect.caught_by[0]: defect for defect in IN_PROCESS}.values())
 SOUND = sorted((HERE / "sound").glob("*.py"))
 
 
@@ -51,9 +54,7 @@ def text(failures: list[tuple[str, str, str]]) -> str:
     return "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
 
 
-@pytest.mark.parametrize(
-    "defect", params([d for d in DEFECTS if not d.needs_own_process], slow=False)
-)
+@pytest.mark.parametrize("defect", params(IN_PROCESS, slow=False))
 def test_a_planted_defect_is_caught_and_explained(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
@@ -110,9 +111,16 @@ def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
     assert_explained(defect, failures)
 
 
-@pytest.mark.parametrize(
-    "defect", params([d for d in DEFECTS if not d.needs_own_process], slow=True)
-)
+@pytest.mark.parametrize("defect", params(IN_PROCESS, slow=True))
+def test_the_default_cases_of_its_probes_catch_it(defect, tmp_path):
+    path = defect.write(tmp_path)
+    skip_where_missing(path)
+    code, failures, _ = checked(path, "--probe", ",".join(defect.caught_by), out=tmp_path)
+    assert code == 1
+    assert_explained(defect, failures)
+
+
+@pytest.mark.parametrize("defect", params(ONE_FOR_EACH_PROBE, slow=True))
 def test_a_default_run_catches_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
