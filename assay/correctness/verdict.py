@@ -17,7 +17,7 @@ from assay.workloads.spec import DTYPES
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Outcome of the suite for one implementation; true where every probe holds."""
+    """Outcome of the suite for one implementation; true where every probe that ran holds."""
 
     name: str
     measurements: tuple[Measurement, ...]
@@ -31,14 +31,20 @@ class Verdict:
         """Those of the failures that ran out of time before all their cases were run."""
         return tuple(m for m in self.failures if cases_run(m))
 
+    @property
+    def holding(self) -> tuple[Measurement, ...]:
+        return tuple(m for m in self.measurements if m.status == "ok")
+
     def __bool__(self) -> bool:
-        return not self.failures
+        return bool(self.holding) and not self.failures
 
     def __str__(self) -> str:
         if self:
-            held = [m for m in self.measurements if m.status == "ok"]
-            cases = sum(len(m.samples) for m in held)
-            return f"{self.name} holds: {len(held)} probes, {cases} cases"
+            cases = sum(len(m.samples) for m in self.holding)
+            return f"{self.name} holds: {len(self.holding)} probes, {cases} cases"
+        if not self.failures:
+            reason = next((m.reason for m in self.measurements), "no probe has a case for it")
+            return f"{self.name} is not judged, no case ran: {reason}"
         unfinished = [f"{m.metric} ran {cases_run(m)} cases" for m in self.incomplete]
         lines = [f"{self.name} is incomplete: {', '.join(unfinished)}"]
         if wrong := len(self.failures) - len(unfinished):

@@ -94,15 +94,20 @@ def test_no_backward_pass_on_a_cpu(traced_only):
 def test_what_is_refused(monkeypatch):
     assert flex.supports(SPEC, GPU) is None
     assert "head_dim 8 is below 16" in flex.supports(replace(SPEC, head_dim=8), GPU)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "SVE256")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    assert "for AVX2 alone; torch has SVE256" in flex.supports(SPEC, CPU)
     monkeypatch.setattr(shutil, "which", lambda name: None)
     assert "C++ compiler" in flex.supports(SPEC, CPU)
 
 
-needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
+compiles_here = pytest.mark.skipif(
+    flex.supports(SPEC, CPU) is not None, reason=str(flex.supports(SPEC, CPU))
+)
 
 
 @pytest.mark.slow
-@needs_compiler
+@compiles_here
 @pytest.mark.parametrize(
     ("lengths", "dtype", "dim", "setting"),
     [
@@ -121,7 +126,7 @@ def test_compiled(lengths, dtype, dim, setting):
 
 
 @pytest.mark.slow
-@needs_compiler
+@compiles_here
 def test_compiled_for_more_shapes_than_the_limit():
     with torch._dynamo.config.patch(recompile_limit=1):
         for length in (21, 22):

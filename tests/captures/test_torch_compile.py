@@ -1,6 +1,8 @@
 """torch.compile: programs made before and inside a context tell the same records, and behind it
 nothing of the capture is in them."""
 
+from itertools import product
+
 import pytest
 import torch
 import torch_models as made
@@ -74,16 +76,30 @@ def close(records, expected, names=("x", "q", "k", "v", "out", "layer_out"), **h
             torch.testing.assert_close(*pair, **how)
 
 
-@pytest.mark.parametrize("fullgraph", [False, True])
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("reentrant", [None, False, True], ids=["plain", "checkpoint", "reentrant"])
-def test_records_are_those_of_the_model_as_written(tmp_path, graphs, reentrant, order, fullgraph):
+CHECKPOINTING = {"plain": None, "checkpoint": False, "reentrant": True}  # use_reentrant
+COMBINATIONS = list(product(CHECKPOINTING, ORDERS, ["fullgraph", "with breaks"]))
+# Every two values together at least once; all three together in `make test-full`.
+PICKED = [
+    ("plain", "compiled before", "fullgraph"),
+    ("plain", "compiled inside", "with breaks"),
+    ("checkpoint", "compiled before", "with breaks"),
+    ("checkpoint", "compiled inside", "fullgraph"),
+    ("reentrant", "compiled before", "fullgraph"),
+    ("reentrant", "compiled inside", "with breaks"),
+]
+
+
+@pytest.mark.parametrize(
+    ("checkpointing", "order", "graph"),
+    [pytest.param(*c, marks=() if c in PICKED else pytest.mark.slow) for c in COMBINATIONS],
+)
+def test_records_are_those_of_the_model_as_written(tmp_path, graphs, checkpointing, order, graph):
     kept, backend = graphs
-    model = made.Plain(reentrant=reentrant)
+    model = made.Plain(reentrant=CHECKPOINTING[checkpointing])
     x = made.inputs()
     expected = eager_records(model, tmp_path / "eager", x, x)
     torch._dynamo.reset()
-    compiled = torch.compile(model, backend=backend, fullgraph=fullgraph)
+    compiled = torch.compile(model, backend=backend, fullgraph=graph == "fullgraph")
     if order == "compiled before":
         compiled(x).sum().backward()
         assert kept and not any(map(instrumented, kept))

@@ -68,6 +68,19 @@ def test_a_check_without_time_for_all_its_cases_is_incomplete():
         assay.assert_sound(eager.attention, budget_s=1e-9)
 
 
+def test_what_runs_no_case_is_not_judged():
+    def refused(spec, host):
+        return "head dimensions of 7 alone"
+
+    options = {"probes": ["accuracy"], "supports": refused}
+    verdict = assay.check(eager.attention, **options)
+    assert not verdict and not verdict.failures
+    text = "attention is not judged, no case ran: 60 cases unsupported: head dimensions of 7 alone"
+    assert str(verdict) == text
+    with pytest.raises(AssertionError, match="is not judged"):
+        assay.assert_sound(eager.attention, **options)
+
+
 def test_a_wrong_function_fails_with_case_and_cause():
     def twice(q, k, v, *, causal, scale):
         return eager.attention(q, k, v, causal=causal, scale=scale * scale)

@@ -48,6 +48,9 @@ def supports(spec: WorkloadSpec, host: Host) -> str | None:
         return None
     if not any(shutil.which(compiler) for compiler in ("g++", "clang++", "c++")):
         return "on a CPU torch.compile needs a C++ compiler, and there is none on the PATH"
+    capability = torch.backends.cpu.get_cpu_capability()
+    if not capability.startswith("AVX"):  # torch 2.11 and 2.13
+        return f"on a CPU FlexAttention is compiled for AVX2 alone; torch has {capability} here"
     return None
 
 
