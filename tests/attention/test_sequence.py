@@ -9,35 +9,36 @@ import pytest
 import assay
 from assay import plugins
 
-# Each case of these takes seconds to compile, so a few of them stand for all.
-SLOW_TO_COMPILE = {"flex": {"probes": ["accuracy"], "cases": 4}}
-# These have tests of their own, and are slow where every kernel is interpreted or compiled.
-TESTED_ELSEWHERE = {"flash2_triton", "jax_pallas", "jax_xla", "flex"}
+# Compiled for every case, or interpreted: a quick check takes minutes and runs in `make test-full`
+# alone, on a few cases where it would take ten. They have tests of their own.
+SLOW = {
+    "flash2_triton": {},
+    "jax_pallas": {"probes": ["accuracy", "gradients", "causality"], "cases": 8},
+    "jax_xla": {},
+    "flex": {"probes": ["accuracy"], "cases": 4},
+}
+NO_HURRY_S = 1500
+LISTED = plugins.listing("sequence")
 
 
-def marks(plugin: plugins.Plugin) -> list[pytest.MarkDecorator]:
-    missing = pytest.mark.skipif(bool(plugin.missing), reason=f"needs {plugin.missing}")
-    return [missing, *([pytest.mark.slow] if plugin.name in TESTED_ELSEWHERE else [])]
-
-
-NAMES = [
-    pytest.param(name, marks=marks(plugin)) for name, plugin in plugins.listing("sequence").items()
-]
+def named(name: str, *, slow: bool):
+    missing = LISTED[name].missing
+    marks = [pytest.mark.skipif(bool(missing), reason=f"needs {missing}")]
+    return pytest.param(name, marks=[*marks, *([pytest.mark.slow] if slow else [])])
 
 
 def held(name: str, **options) -> None:
-    verdict = assay.check(name, **options)
+    verdict = assay.check(name, budget_s=NO_HURRY_S, **options)
     if not verdict.holding and not verdict.failures:
         pytest.skip(str(verdict))
     assert verdict, str(verdict)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [named(name, slow=name in SLOW) for name in LISTED])
 def test_a_quick_check_holds(name):
-    held(name, quick=True, **SLOW_TO_COMPILE.get(name, {}))
+    held(name, quick=True, **SLOW.get(name, {}))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [named(name, slow=True) for name in LISTED if name not in SLOW])
 def test_a_check_holds(name):
-    held(name, seed=1, **SLOW_TO_COMPILE.get(name, {}))
+    held(name, seed=1)
