@@ -101,7 +101,7 @@ def _watch(
         except subprocess.TimeoutExpired:
             if time.monotonic() > deadline:
                 return "timeout"
-            if _resident_bytes(process.pid) > memory_bytes:
+            if resident_bytes(process.pid) > memory_bytes:
                 return "oom"
             if progress and stall_s and _age_s(progress) > stall_s:
                 return "stalled"
@@ -140,7 +140,7 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _resident_bytes(pid: int) -> int:
+def resident_bytes(pid: int) -> int:
     """Resident memory of a process; 0 where it has just ended or the system does not say."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])

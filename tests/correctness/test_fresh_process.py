@@ -7,23 +7,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from bound_calls import written
+from bound_calls import bound, written
 
-from assay.correctness.fresh_process import _server, right_in_fresh_process
-from assay.workloads.spec import WorkloadSpec
+from assay.correctness.fresh_process import right_in_fresh_process
+from assay.instruments.fork_server import _server
 
 SOUND = Path(__file__).parent.parent / "planted" / "sound"
-CASE = WorkloadSpec(
-    batch=1,
-    heads=2,
-    kv_heads=2,
-    query_length=17,
-    key_length=17,
-    head_dim=16,
-    causal=True,
-    dtype="float32",
-    seed=1,
-)
+CASE = "b1_h2_s17_d16"
 
 RIGHT_ONCE = """\
 out = eager.attention(q, k, v, causal=causal, scale=scale)
@@ -32,7 +22,8 @@ return out if len(CALLS) <= 2 else out + 1"""  # judged by a forward, and by a f
 
 
 def right(path: Path) -> bool | None:
-    return right_in_fresh_process(path, CASE, "cpu")
+    call = bound(path, CASE)
+    return right_in_fresh_process(call, call.workload.spec)
 
 
 def test_no_question_sees_the_calls_of_another(tmp_path):

@@ -70,8 +70,8 @@ def _compared(
         return judge.worst("purity", comparisons)
     if not all(comparison.holds for comparison in judge.compare_all(call)):
         return judge.unsupported("purity", "it is wrong on its first inputs already")
-    path, shape = call.implementation.path, spec or call.workload.spec
-    if path and right_in_fresh_process(path, shape, call.device):
+    shape = spec or call.workload.spec
+    if right_in_fresh_process(call, shape):
         return judge.worst("purity", comparisons, prefix, cause)
     return judge.worst("purity", comparisons, f"on {shape.name}, ")
 

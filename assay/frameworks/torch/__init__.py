@@ -28,7 +28,7 @@ from assay.frameworks.torch.arrays import (
     trained,
 )
 from assay.frameworks.torch.copies import input_copies
-from assay.frameworks.torch.memory import peak, saved_bytes
+from assay.frameworks.torch.memory import counted, peak, saved_bytes
 from assay.frameworks.torch.operators import operations
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
 
@@ -42,6 +42,7 @@ __all__ = [
     "captured",
     "checksum",
     "clock",
+    "counted",
     "delay",
     "device_lost",
     "device_overhead",

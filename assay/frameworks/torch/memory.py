@@ -1,17 +1,21 @@
-"""Memory of a torch call: its peak on a CUDA (or ROCm) device, and what autograd keeps of it.
+"""Memory of a torch call: its peak, and what autograd keeps of it.
 
-The peak is the allocator's, which counts all that torch and its libraries ask it for, to its
-granule of 512 bytes; not what a library takes from the driver itself, nor what other frameworks
-hold. Of what autograd keeps, storages count, each once and whole, that are not those of the inputs.
-A tensor that an implementation hangs onto its context by hand is not seen.
+The peak is the allocator's own account: on a CUDA (or ROCm) device its statistics, to its granule
+of 512 bytes; on a CPU its list of allocations and frees, to the byte, whatever malloc lies below.
+It counts all that torch and its libraries ask the allocator for; not what a library takes from the
+driver or from malloc itself, nor what other frameworks hold. Of what autograd keeps, storages
+count, each once and whole, that are not those of the inputs. A tensor that an implementation hangs
+onto its context by hand is not seen.
 """
 
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
+from torch.autograd import DeviceType
 
 from assay.frameworks.torch.arrays import gradients
 from assay.instruments.reading import Peak, Reading
@@ -19,6 +23,10 @@ from assay.instruments.reading import Peak, Reading
 PEAK_SOURCE = (
     "torch.cuda.max_memory_allocated of one call, reset before it, minus memory_allocated before; "
     "after one unmeasured call, so that libraries' lasting workspaces do not count"
+)
+COUNTED_SOURCE = (
+    "the largest sum of what torch's allocator handed out and took back (the memory events of "
+    "torch.autograd.profiler), in one call after an unmeasured one"
 )
 SAVED_SOURCE = (
     "torch.autograd.graph.saved_tensors_hooks: distinct storages above the inputs; without what "
@@ -34,7 +42,7 @@ def peak(
     device: str,
 ) -> Peak | None:
     """Peak of `call(*inputs)`, and of its backward where `grad_out` is given; None on a CPU, where
-    the process has to be watched from outside. Leaves of the backward are views, not copies."""
+    `counted` does it in a process of its own. Leaves of the backward are views, not copies."""
     if device == "cpu":
         return None
 
@@ -75,6 +83,21 @@ def _allocated(run: Callable[[], Any], device: str, *, generation: int = 2) -> P
         reserved_bytes=reserved,
         allocated_bytes=allocated,
     )
+
+
+def counted(run: Callable[[], Any]) -> Peak:
+    """Peak of `run` on the CPU; what was there before and is freed in it does not count."""
+    # torch.profiler.profile would import Inductor, which takes 1.7 s.
+    with torch.autograd.profiler.profile(profile_memory=True) as profiled, _uncollected():
+        kept = run()
+    del kept
+    changes = sorted(
+        (event.start_ns(), event.nbytes())
+        for event in profiled.kineto_results.events()
+        if event.name() == "[memory]" and event.device_type() == DeviceType.CPU
+    )
+    highest = max(accumulate((size for _, size in changes), initial=0))
+    return Peak(value=highest, source=COUNTED_SOURCE)
 
 
 @contextmanager

@@ -1,0 +1,125 @@
+"""A process that forks for each question: answers, limits, and nothing left behind."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from new_process import environment
+
+from assay.instruments import fork_server
+
+QUESTIONS = """
+import os, time
+
+
+def counts(request):
+    for number in range(request["to"]):
+        yield {str(number): os.getpid()}
+
+
+def raises(request):
+    yield {"first": 1}
+    raise ValueError("not today")
+
+
+def ends(request):
+    yield {"first": 1}
+    os._exit(3)
+
+
+def sleeps(request):
+    yield {"pid": os.getpid()}
+    time.sleep(60)
+
+
+def grows(request):
+    held = [bytearray(50 << 20) for _ in range(20)]
+    time.sleep(60)
+    yield {"held": len(held)}
+
+
+def prints(request):
+    print("not an answer")
+    yield {"answer": 1}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def questions(tmp_path_factory):
+    """A module that the server can import, and a server of this module's own."""
+    folder = tmp_path_factory.mktemp("questions")
+    (folder / "fork_questions.py").write_text(QUESTIONS)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = environment(folder)["PYTHONPATH"]
+    fork_server._server.cache_clear()
+    yield
+    fork_server._server.cache_clear()
+    os.environ.pop("PYTHONPATH")
+    if before is not None:
+        os.environ["PYTHONPATH"] = before
+
+
+def ask(function, *, timeout_s=30.0, **options):
+    request = {"to": options.pop("to", 0)}
+    return fork_server.ask(f"fork_questions:{function}", request, timeout_s=timeout_s, **options)
+
+
+def test_answers_are_merged_and_every_question_has_a_process_of_its_own():
+    first, second = ask("counts", to=2), ask("counts", to=1)
+    assert set(first.values) == {"0", "1"} and first.ending is None
+    assert first.values["0"] == first.values["1"] != second.values["0"]
+
+
+@pytest.mark.parametrize(("function", "code"), [("raises", 1), ("ends", 3)])
+def test_what_was_answered_before_the_end_is_kept(function, code):
+    answers = ask(function)
+    assert answers.values == {"first": 1}
+    assert answers.ending == f"it ended with code {code}" and not answers.out_of_memory
+
+
+def test_time_has_a_limit_and_nothing_is_left():
+    answers = ask("sleeps", timeout_s=0.5)
+    assert answers.ending == "it took longer than 0.5 s"
+    assert not Path(f"/proc/{answers.values['pid']}").exists()
+
+
+def test_memory_has_a_limit():
+    answers = ask("grows", memory_bytes=300 << 20)
+    assert answers.out_of_memory and answers.ending == "it held more than 0.3 GiB"
+
+
+def test_what_is_printed_is_no_answer():
+    assert ask("prints").values == {"answer": 1}
+
+
+def test_a_killed_server_is_started_again():
+    ask("counts", to=1)
+    server = fork_server._server(os.getpid())
+    server.kill()
+    server.wait()
+    assert ask("counts", to=1).values
+
+
+def test_an_answer_ends_with_whoever_asked():
+    """The asker is killed while its question runs: server and fork end too."""
+    code = (
+        "from assay.instruments import fork_server\n"
+        "print(fork_server._server(__import__('os').getpid()).pid, flush=True)\n"
+        "fork_server.ask('fork_questions:sleeps', {}, timeout_s=60)\n"
+    )
+    asker = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ
+    )
+    server = int(asker.stdout.readline())
+    children = Path(f"/proc/{server}/task/{server}/children")
+    while not (forks := children.read_text().split()):
+        time.sleep(0.05)
+    asker.kill()
+    asker.wait()
+    until = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in (server, *forks)):
+        assert time.monotonic() < until, "the server or its fork is still there"
+        time.sleep(0.05)
