@@ -103,6 +103,15 @@ def checked(path: Path, *flags: str, out: Path) -> tuple[int, list[tuple[str, st
     return done.returncode, failures, done.stderr
 
 
+def fewer_where_compiled(path: Path) -> list[str]:
+    """JAX compiles for every case, which takes minutes for all of them."""
+    return (
+        ["--quick"]
+        if plugins.find("sequence", str(path)).literals.get("FRAMEWORK") == "jax"
+        else []
+    )
+
+
 @pytest.mark.parametrize("defect", params([d for d in DEFECTS if d.needs_own_process], slow=False))
 def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
     limits = ["--set", "CASE_TIMEOUT_S=8", "--probe", ",".join(defect.caught_by)]
@@ -115,7 +124,8 @@ def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
 def test_the_default_cases_of_its_probes_catch_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
-    code, failures, _ = checked(path, "--probe", ",".join(defect.caught_by), out=tmp_path)
+    probes = ["--probe", ",".join(defect.caught_by)]
+    code, failures, _ = checked(path, *probes, *fewer_where_compiled(path), out=tmp_path)
     assert code == 1
     assert_explained(defect, failures)
 
@@ -131,7 +141,8 @@ def test_a_default_run_catches_it(defect, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: path.stem)
-def test_a_default_run_flags_nothing_sound(path, tmp_path):
+def test_a_run_flags_nothing_sound(path, tmp_path):
     skip_where_missing(path)
-    code, failures, _ = checked(path, out=tmp_path)
+    flags = fewer_where_compiled(path) or ["--cases", "60"]
+    code, failures, _ = checked(path, *flags, out=tmp_path)
     assert code == 0, failures

@@ -45,7 +45,9 @@ def test_the_gate_lets_through_what_is_not_slower(benched):
     loose = ["--set", "NOISE_PROCESSES=3", "--set", "NOISE_COMPARISONS=10"]
     done = assay("bench", "--against", run, "--probe", "latency", *loose, *TINY, cwd=benched)
     assert "Since " in done.stdout and done.returncode in (0, 1)
-    assert (done.returncode == 1) == ("slower" in done.stdout.replace("not slower", ""))
+    rows = [line for line in done.stdout.splitlines() if line.strip().startswith("latency_ms")]
+    slower = [row for row in rows if row.strip().endswith("slower") and "not slower" not in row]
+    assert rows and (done.returncode == 1) == bool(slower)
 
 
 def test_a_run_that_timed_nothing_is_no_measure(benched):

@@ -132,12 +132,11 @@ def _scalars(name: str, args: tuple[Any, ...], rest: dict[str, Any]) -> Scalars:
 def _repeats_heads(module: Any, key: Tensor, value: Tensor, mask: Any) -> bool | None:
     """True where transformers' sdpa repeats heads of k and v before it calls torch's, which may
     then take another kernel; None where there is nothing to repeat, or it does not say."""
-    from transformers.integrations import sdpa_attention
-
     if getattr(module, "num_key_value_groups", 1) == 1:
         return None
-    uses_gqa = getattr(sdpa_attention, "use_gqa_in_sdpa", None)
-    if uses_gqa is None:
+    try:  # by its full name: torch 2.11 cannot trace the import of a lazy package
+        from transformers.integrations.sdpa_attention import use_gqa_in_sdpa
+    except ImportError:
         return None
-    arguments = (mask, key, value)[: uses_gqa.__code__.co_argcount]
-    return not uses_gqa(*arguments)
+    arguments = (mask, key, value)[: use_gqa_in_sdpa.__code__.co_argcount]
+    return not use_gqa_in_sdpa(*arguments)

@@ -38,6 +38,12 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
             "keys are lost where Sq < Sk"
         )
         masks[bug] = (ahead <= offset) & (columns < end)
+    for tile in TILES[:-1]:  # of 128 no case has a second tile of queries and still more keys
+        bug = (
+            f"a tile of {tile} queries stops at the key of its own last row, as if there were no "
+            "more keys than queries: keys are lost where Sq < Sk"
+        )
+        masks[bug] = (ahead <= offset) & (columns < (rows // tile + 1) * tile)
     for tile in TILES:
         padded = -(-spec.key_length // tile) * tile + (-spec.query_length // tile) * tile
         bug = f"the diagonal is computed from lengths padded to a multiple of {tile}"

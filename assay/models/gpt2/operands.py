@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from assay.models.gpt2.softmax_attention import AttentionOutput, products
 
-ALL = slice(None)
+ALL = slice(None)  # heads; not a default value, which torch 2.11 cannot trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class Operands(ABC):
     training: bool
 
     @abstractmethod
-    def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
+    def pair(self, *, swapped: bool = False, heads: slice | None = None) -> tuple[Any, Any]:
         """Rows and columns whose products are the scores, up to a constant for each row."""
 
     @abstractmethod
@@ -40,7 +40,7 @@ class Operands(ABC):
         """Unscaled and unmasked scores with all constants, [B, H, T, S]."""
 
     @abstractmethod
-    def values(self, heads: slice = ALL) -> torch.Tensor:
+    def values(self, heads: slice | None = None) -> torch.Tensor:
         """Rows that are averaged, [B, H or 1, S, D or R]."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Operands(ABC):
         All three are for each head: [H, 1, 1], [H, 1, 1] and [H, 1, D].
         """
 
-    def finish(self, out: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+    def finish(self, out: torch.Tensor, heads: slice | None = None) -> torch.Tensor:
         """Averages of `values` as outputs of heads, [B, H, T, D]."""
         return out
 
@@ -63,7 +63,7 @@ class Operands(ABC):
         columns: torch.Tensor,
         *,
         bias: torch.Tensor | None = None,
-        heads: slice = ALL,
+        heads: slice | None = None,
     ) -> AttentionOutput:
         """Attention through `kernel`, its output finished and multiplied by its factor."""
         attended = kernel(
@@ -86,17 +86,17 @@ class ExpandedOperands(Operands):
 
     all: Mapping[str, torch.Tensor]
 
-    def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
+    def pair(self, *, swapped: bool = False, heads: slice | None = None) -> tuple[Any, Any]:
         near, far = ("k", "q") if swapped else ("q", "k")
-        rows = self.new[near][:, heads]
+        rows = self.new[near][:, heads or ALL]
         columns = self.all[far]  # of queries, only those of some heads may have been kept
-        return rows, columns if columns.shape[1] == rows.shape[1] else columns[:, heads]
+        return rows, columns if columns.shape[1] == rows.shape[1] else columns[:, heads or ALL]
 
     def scores(self, *, swapped: bool = False) -> torch.Tensor:
         return products(*self.pair(swapped=swapped))
 
-    def values(self, heads: slice = ALL) -> torch.Tensor:
-        return self.all["v"][:, heads]
+    def values(self, heads: slice | None = None) -> torch.Tensor:
+        return self.all["v"][:, heads or ALL]
 
     def mixed(
         self, standard: torch.Tensor, swapped: torch.Tensor, probe: torch.Tensor
@@ -125,10 +125,10 @@ class RowMap:
     def width(self) -> int:
         return (self.weight if self.expand is None else self.expand[0]).shape[-1]
 
-    def absorb(self, vectors: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+    def absorb(self, vectors: torch.Tensor, heads: slice | None = None) -> torch.Tensor:
         """[B, H, T, D] -> [B, H, T, R], whose product with a row is that of the vectors with the
         row's vector, up to `constant`."""
-        rows = torch.einsum("bhtd,hdr->bhtr", vectors, self.weight[heads])
+        rows = torch.einsum("bhtd,hdr->bhtr", vectors, self.weight[heads or ALL])
         return rows if self.expand is None else rows @ self.expand[0]
 
     def constant(self, vectors: torch.Tensor) -> torch.Tensor:
@@ -138,12 +138,12 @@ class RowMap:
             bias = bias + self.weight @ self.expand[1]
         return torch.einsum("bhtd,hd->bht", vectors, bias)[..., None]
 
-    def vectors(self, averages: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+    def vectors(self, averages: torch.Tensor, heads: slice | None = None) -> torch.Tensor:
         """[B, H, T, R] -> [B, H, T, D], of averages of rows."""
         if self.expand is not None:
             averages = F.linear(averages, *self.expand)
-        vectors = torch.einsum("bhtr,hdr->bhtd", averages, self.weight[heads])
-        return vectors + self.bias[heads, None]
+        vectors = torch.einsum("bhtr,hdr->bhtd", averages, self.weight[heads or ALL])
+        return vectors + self.bias[heads or ALL, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,9 +157,9 @@ class AbsorbedOperands(Operands):
     maps: Mapping[str, RowMap]
     rope: torch.Tensor | None = None
 
-    def pair(self, *, swapped: bool = False, heads: slice = ALL) -> tuple[Any, Any]:
+    def pair(self, *, swapped: bool = False, heads: slice | None = None) -> tuple[Any, Any]:
         near, far = ("k", "q") if swapped else ("q", "k")
-        rows = self.maps[far].absorb(self.new[near][:, heads], heads)
+        rows = self.maps[far].absorb(self.new[near][:, heads or ALL], heads)
         if self.rope is not None:
             rows = torch.cat([rows, self.rope], dim=-1)
         return rows, self.rows[far][:, None]  # [B, H, T, R] and [B, 1, S, R]
@@ -169,10 +169,10 @@ class AbsorbedOperands(Operands):
         constant = self.maps[far].constant(self.new[near])
         return products(*self.pair(swapped=swapped)) + constant
 
-    def values(self, heads: slice = ALL) -> torch.Tensor:
+    def values(self, heads: slice | None = None) -> torch.Tensor:
         return self.rows["v"][:, None, :, : self.maps["v"].width]
 
-    def finish(self, out: torch.Tensor, heads: slice = ALL) -> torch.Tensor:
+    def finish(self, out: torch.Tensor, heads: slice | None = None) -> torch.Tensor:
         return self.maps["v"].vectors(out, heads)
 
     def mixed(
