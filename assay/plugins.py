@@ -144,13 +144,19 @@ def load(plugin: Plugin) -> ModuleType:
 
 
 def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
-    """The user's plugin folders as absolute paths; one that is not there is refused."""
+    """The user's plugin folders as absolute paths; one that is not there is refused, and a file
+    directly in one that cannot be read, for nothing else says of what kind it is."""
     resolved = tuple(dict.fromkeys(Path(folder).resolve() for folder in folders))
     for folder in resolved:
         if not folder.is_dir() and not (folder.is_file() and folder.suffix == ".py"):
             raise BadInput(
                 f"--plugins {folder} is not a folder; give the folder that holds your files"
             )
+        for path in sorted(p for p in folder.glob("[!_]*.py") if p.is_file()):
+            if problem := _describe(path, kind="kind", name=path.stem, defaults={}).problem:
+                raise BadInput(
+                    f"{path} {problem}; mend it, or move it out of the folder of --plugins"
+                )
     return resolved
 
 

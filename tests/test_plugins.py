@@ -90,6 +90,13 @@ def test_a_file_that_fails_on_import_names_itself(tmp_path):
         plugins.load(plugins.find("sequence", "bad", [tmp_path]))
 
 
+def test_a_broken_file_of_unknown_kind_does_not_vanish(tmp_path):
+    """Its functions would say of what kind it is, and nobody can read them."""
+    (tmp_path / "broken.py").write_text("def attention(:\n")
+    with pytest.raises(BadInput, match=r"broken.py cannot be read as Python.*mend it, or"):
+        plugins.check_folders([tmp_path])
+
+
 def test_a_file_without_its_function_is_refused(tmp_path):
     file = tmp_path / "empty.py"
     file.write_text("x = 1\n")

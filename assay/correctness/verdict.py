@@ -116,6 +116,11 @@ def _implementation(
 ) -> Implementation:
     if isinstance(attention, str):
         return contract.load(attention)
+    if not callable(attention):
+        raise BadInput(
+            f"assay.check was given {attention!r}; wanted a function "
+            "attention(q, k, v, *, causal, scale), or the name or file of an implementation"
+        )
     if "accepts" in declared:
         declared["accepts"] = frozenset(declared["accepts"])
     name = getattr(attention, "__name__", type(attention).__name__)

@@ -110,6 +110,11 @@ def test_what_a_function_declares_is_taken_into_account():
     assert assay.check(bshd, quick=True, probes=["accuracy", "gradients", "strides"], layout="BSHD")
 
 
+def test_what_is_no_function_is_refused():
+    with pytest.raises(BadInput, match=r"was given 3; wanted a function attention\(q, k, v"):
+        assay.check(3)
+
+
 def test_a_probe_that_is_not_there_is_refused():
     with pytest.raises(BadInput, match="no correctness probe is called 'speed'"):
         assay.check(eager.attention, probes=["speed"])
