@@ -24,7 +24,7 @@ def fill_disk(folder: Path, means: str, *, mounting: str = ""):
     if mounting:
         script = f'set -e; folder="$1"; shift; {mounting}; exec "$@"'
         command = ["unshare", "--mount", "sh", "-c", script, "sh", str(folder), *command]
-    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -50,9 +50,7 @@ class Watch:
         process = self.start()
         if aim == "report":
             wait_until(
-                lambda: self.sessions() > sessions and len(self.ended()) == CELLS,
-                "the last cell",
-                timeout_s=90,
+                lambda: self.sessions() > sessions and len(self.ended()) == CELLS, "the last cell"
             )
             time.sleep(self.moments.random() * REPORT_S)
         elif aim == "cells" and len(ended) < CELLS:
