@@ -92,7 +92,7 @@ def checked(path: Path, *flags: str, out: Path) -> tuple[int, list[tuple[str, st
         text=True,
         cwd=out,
         env=environment(),
-        timeout=280,
+        timeout=1500,
     )
     records = [json.loads(line) for line in done.stdout.splitlines()]
     failures = [
