@@ -110,6 +110,19 @@ def test_what_a_function_declares_is_taken_into_account():
     assert assay.check(bshd, quick=True, probes=["accuracy", "gradients", "strides"], layout="BSHD")
 
 
+def test_the_cause_is_that_of_the_output_where_a_gradient_is_wrong_elsewhere():
+    """Top-left was told as "dk is right except for rounding" beside an output wrong by 7.9e5
+    budgets: the costliest failing case had a dk a little beyond its budget."""
+
+    def attention(q, k, v, *, causal, scale):
+        seen = np.tril(np.ones((q.shape[2], k.shape[2]), dtype=bool), 0 if causal else k.shape[2])
+        out = masked(q, k, v, scale, seen)
+        return out if q.shape[2] != k.shape[2] else out + 0.003 * (k - k.detach()).sum()
+
+    (failure,) = assay.check(attention, probes=["stability"]).failures
+    assert "aligned top-left" in failure.cause, failure.cause
+
+
 def test_what_is_no_function_is_refused():
     with pytest.raises(BadInput, match=r"was given 3; wanted a function attention\(q, k, v"):
         assay.check(3)

@@ -17,6 +17,7 @@ from assay.workloads.workload import Workload
 
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
+_ORDER = ("out", "lse", *TENSORS[1:])
 _MATCH = 3.0  # budgets, within which a result is that of a known bug
 
 
@@ -90,8 +91,10 @@ def _with_last_axis(tensor: str, values: np.ndarray) -> np.ndarray:
 
 
 def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str | None:
-    """Return the first explanation that fits all failures of the costliest one's tensor."""
-    failures = [f for f in failures if f.tensor == failures[-1].tensor]
+    """Return the first explanation that fits all failures of the first tensor that is wrong: a
+    gradient that is wrong where the output is right explains no wrong output."""
+    first = min((f.tensor for f in failures), key=_ORDER.index)
+    failures = [f for f in failures if f.tensor == first]
     for explain in (_rows_without_keys, _not_finite, _rounding_beyond_budget):
         if cause := explain(failures):
             return cause
