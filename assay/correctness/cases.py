@@ -70,7 +70,8 @@ class CaseGenerator:
         if batch * heads * queries * keys > (600_000 if self.gpu else 300_000):
             batch, (heads, kv_heads) = 1, (2, 1)
         head_dim = draw.choice(HEAD_DIMS)
-        if not self.gpu and batch * heads * queries * keys * head_dim > self._most_work:
+        most_work = QUICK_WORK if self.quick else CPU_WORK
+        if not self.gpu and batch * heads * queries * keys * head_dim > most_work:
             head_dim = SMALL_HEAD_DIM
         return WorkloadSpec(
             batch=batch,
@@ -84,10 +85,6 @@ class CaseGenerator:
             seed=self.seed + index + 1,
             scale_percent=draw.choice(SCALES),
         )
-
-    @property
-    def _most_work(self) -> int:
-        return QUICK_WORK if self.quick else CPU_WORK
 
     def _lengths(self, draw: Random) -> tuple[int, int]:
         """Return lengths of queries and keys: as often equal as not, now and then long or odd."""

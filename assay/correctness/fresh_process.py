@@ -1,4 +1,4 @@
-"""Whether a kernel is right on a case in a process that has made no other call."""
+"""A kernel on one case, in a process that has made no other call: right there, or wrong too."""
 
 import sys
 from collections.abc import Iterator, Mapping

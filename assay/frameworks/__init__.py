@@ -6,8 +6,8 @@ Clock: `clock(device)` has `time(work)`, which gives milliseconds and what `work
 where that is part of the time. `flusher(device)` empties caches before it, `annotated` names a
 range in a timeline, `delay` is a slowdown to plant. A framework with CUDA graphs has `captured`, a
 forward pass as the replay of one. Instruments: memory of a call, and what ran in it. `peak` is None
-where the framework keeps no account of a device; one with `counted` counts what a call allocates on
-the CPU, in a process of its own.
+where the framework keeps no account of a device; one with `counted_peak` counts what a call
+allocates on the CPU, in a process of its own.
 
 `IMPORTS_LATER` names modules that a framework imports in its first calls, for a process that forks.
 """

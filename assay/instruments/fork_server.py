@@ -22,7 +22,12 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, TextIO
 
-from assay.instruments.isolation import exit_with_parent, resident_bytes
+from assay.instruments.isolation import (
+    by_code,
+    exit_with_parent,
+    kernel_oom_kills,
+    resident_bytes,
+)
 
 _POLL_S = 0.02
 _FORKS = sys.platform == "linux"
@@ -30,7 +35,7 @@ _FORKS = sys.platform == "linux"
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the function yielded, merged, and why it ended early where it did."""
+    """Values that the function yielded, merged, and the reason where it ended early."""
 
     values: dict[str, Any]
     ending: str | None = None
@@ -116,6 +121,7 @@ def _answer(question: Mapping[str, Any], answers: TextIO, parent_pid: int | None
 
 def _in_fork(question: Mapping[str, Any], answers: TextIO) -> dict[str, Any]:
     """Fork, watch the limits, and return the end as fields of Answers."""
+    kills_before = kernel_oom_kills()
     process = multiprocessing.get_context("fork").Process(
         target=_answer, args=(question, answers, os.getpid())
     )
@@ -131,9 +137,10 @@ def _in_fork(question: Mapping[str, Any], answers: TextIO) -> dict[str, Any]:
             end = {"ending": held, "out_of_memory": True}
     process.kill()
     process.join()
-    if process.exitcode and not end:
-        end = {"ending": f"it ended with code {process.exitcode}"}
-    return end
+    if end:
+        return end
+    ending, reason = by_code(process.exitcode or 0, kernel_oom_kills() > kills_before)
+    return {"ending": reason, "out_of_memory": ending == "oom"}
 
 
 if __name__ == "__main__":

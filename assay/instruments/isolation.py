@@ -46,7 +46,7 @@ def run(
     With `stall_s`, the file `progress` must change at least that often once it is there.
     """
     start = time.monotonic()
-    kills_before = _kernel_oom_kills()
+    kills_before = kernel_oom_kills()
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -69,7 +69,7 @@ def run(
     if stopped == "oom":
         reason = f"used more than {memory_bytes / 2**30:.1f} GiB of memory (CELL_MEMORY_PERCENT)"
         return Exit(ending="oom", reason=reason, elapsed_s=elapsed_s)
-    ending, reason = _by_code(process.returncode, _kernel_oom_kills() > kills_before)
+    ending, reason = by_code(process.returncode, kernel_oom_kills() > kills_before)
     return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s)
 
 
@@ -122,7 +122,8 @@ def _end_group(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def _by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | None]:
+def by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | None]:
+    """Return the ending that an exit code stands for, with the reason where it is a bad one."""
     if code == 0:
         return "finished", None
     if code == -signal.SIGKILL and kernel_killed_something:
@@ -149,7 +150,7 @@ def resident_bytes(pid: int) -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _kernel_oom_kills() -> int:
+def kernel_oom_kills() -> int:
     """Number of processes that the kernel has killed for want of memory since it started."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()

@@ -30,6 +30,11 @@ def ends(request):
     os._exit(3)
 
 
+def aborts(request):
+    yield {"first": 1}
+    os.abort()
+
+
 def sleeps(request):
     yield {"pid": os.getpid()}
     time.sleep(60)
@@ -73,11 +78,18 @@ def test_answers_are_merged_and_every_question_has_a_process_of_its_own():
     assert first.values["0"] == first.values["1"] != second.values["0"]
 
 
-@pytest.mark.parametrize(("function", "code"), [("raises", 1), ("ends", 3)])
-def test_what_was_answered_before_the_end_is_kept(function, code):
+@pytest.mark.parametrize(
+    ("function", "ending"),
+    [
+        ("raises", "the process ended with exit code 1"),
+        ("ends", "the process ended with exit code 3"),
+        ("aborts", "the process was ended by SIGABRT"),
+    ],
+)
+def test_what_was_answered_before_the_end_is_kept(function, ending):
     answers = ask(function)
     assert answers.values == {"first": 1}
-    assert answers.ending == f"it ended with code {code}" and not answers.out_of_memory
+    assert answers.ending == ending and not answers.out_of_memory
 
 
 def test_time_has_a_limit_and_nothing_is_left():

@@ -70,15 +70,21 @@ def test_a_probe_of_correctness_may_return_dicts(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_stage_that_fails_to_say_its_cells_is_named(tmp_path):
-    stages = tmp_path / "mine" / "stages"
-    stages.mkdir(parents=True)
-    (stages / "bad.py").write_text(
-        '"""Bad."""\n\n\ndef cells(study):\n    return 1 / 0\n\n\ndef run(cell):\n    yield\n'
+@pytest.mark.parametrize("verb", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ("1 / 0", "mine.py: cells() fails: ZeroDivisionError"),
+        ("['a']", "cells() must return Cell objects"),
+    ],
+)
+def test_a_stage_with_bad_cells_is_named(tmp_path, verb, cells, words):
+    (tmp_path / "plugins" / "stages").mkdir(parents=True)
+    (tmp_path / "plugins" / "stages" / "mine.py").write_text(
+        f'"""Mine."""\n\n\ndef cells(study):\n    return {cells}\n\n\ndef run(cell):\n    yield\n'
     )
-    done = assay("study", "run", "--plugins", "mine", "--set", "STAGES=bad", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "bad.py: cells() fails: ZeroDivisionError" in done.stderr
+    done = assay("study", verb, "--plugins", "plugins", "--set", "STAGES=mine", cwd=tmp_path)
+    assert done.returncode == 2 and words in done.stderr
     assert not (tmp_path / "results").exists()
 
 
@@ -86,13 +92,3 @@ def test_a_folder_called_like_a_file_is_no_plugin(tmp_path):
     (tmp_path / "mine" / "folder.py").mkdir(parents=True)
     done = assay("list", "--plugins", "mine", cwd=tmp_path)
     assert done.returncode == 0 and "folder" not in done.stdout
-
-
-def test_a_stage_whose_cells_are_none_is_named(tmp_path):
-    stages = tmp_path / "mine" / "stages"
-    stages.mkdir(parents=True)
-    (stages / "odd.py").write_text(
-        '"""Odd."""\n\n\ndef cells(study):\n    return ["a"]\n\n\ndef run(cell):\n    yield\n'
-    )
-    done = assay("study", "plan", "--plugins", "mine", "--set", "STAGES=odd", cwd=tmp_path)
-    assert done.returncode == 2 and "cells() must return Cell objects" in done.stderr

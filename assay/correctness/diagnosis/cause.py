@@ -17,7 +17,7 @@ from assay.workloads.workload import Workload
 
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
-_ORDER = ("out", "lse", *TENSORS[1:])
+_ORDER = ("out", "lse", *TENSORS[1:])  # in which an error spreads
 _MATCH = 3.0  # budgets, within which a result is that of a known bug
 
 

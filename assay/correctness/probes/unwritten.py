@@ -39,7 +39,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     if not all(comparison.holds for comparison in comparisons):
         plain = judge.compare_all(call)
         wrong_too = not all(comparison.holds for comparison in plain)
-        if wrong_too and not _nan_count(comparisons) > _nan_count(plain):
+        if wrong_too and _nan_count(comparisons) <= _nan_count(plain):
             return [judge.unsupported("unwritten", "it is wrong without poisoned memory too")]
     prefix = "with NaN in memory not yet written, "
     return [judge.worst("unwritten", comparisons, prefix, _CAUSE)]

@@ -28,7 +28,7 @@ from assay.frameworks.torch.arrays import (
     trained,
 )
 from assay.frameworks.torch.copies import input_copies
-from assay.frameworks.torch.memory import counted, peak, saved_bytes
+from assay.frameworks.torch.memory import counted_peak, peak, saved_bytes
 from assay.frameworks.torch.operators import operations
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
 
@@ -42,7 +42,7 @@ __all__ = [
     "captured",
     "checksum",
     "clock",
-    "counted",
+    "counted_peak",
     "delay",
     "device_lost",
     "device_overhead",

@@ -42,7 +42,7 @@ def peak(
     device: str,
 ) -> Peak | None:
     """Peak of `call(*inputs)`, and of its backward where `grad_out` is given; None on a CPU, where
-    `counted` does it in a process of its own. Leaves of the backward are views, not copies."""
+    `counted_peak` does it in a process of its own. Leaves of the backward are views, not copies."""
     if device == "cpu":
         return None
 
@@ -85,18 +85,19 @@ def _allocated(run: Callable[[], Any], device: str, *, generation: int = 2) -> P
     )
 
 
-def counted(run: Callable[[], Any]) -> Peak:
+def counted_peak(run: Callable[[], Any]) -> Peak:
     """Peak of `run` on the CPU; what was there before and is freed in it does not count."""
     # torch.profiler.profile would import Inductor, which takes 1.7 s.
     with torch.autograd.profiler.profile(profile_memory=True) as profiled, _uncollected():
         kept = run()
     del kept
-    changes = sorted(
-        (event.start_ns(), event.nbytes())
+    changes = [
+        event
         for event in profiled.kineto_results.events()
         if event.name() == "[memory]" and event.device_type() == DeviceType.CPU
-    )
-    highest = max(accumulate((size for _, size in changes), initial=0))
+    ]
+    changes.sort(key=lambda event: event.start_ns())
+    highest = max(accumulate((event.nbytes() for event in changes), initial=0))
     return Peak(value=highest, source=COUNTED_SOURCE)
 
 

@@ -60,13 +60,12 @@ def peaks(call: SequenceSubject) -> tuple[Peak, Peak | None]:
 def _peak_from(answers: Answers, direction: str) -> Peak:
     values = answers.values
     if direction in values and "blind" in values:
-        return Peak(value=None, reason=f"the isolated process: {values['blind']}")
+        return Peak(value=None, reason=f"in a process of its own: {values['blind']}")
     if direction in values:
         return _witnessed(**values[direction])
-    error = values.get("error", answers.ending)
+    reason = f"in a process of its own: {values.get('error', answers.ending)}"
     if not (values.get("out_of_memory") or answers.out_of_memory):
-        return Peak(value=None, reason=f"the isolated process: {error}")
-    reason = f"in a process of its own: {error}"
+        return Peak(value=None, reason=reason)
     if direction == "forward":
         raise MemoryError(reason)
     return Peak(value=None, reason=reason, status="oom")
@@ -119,8 +118,8 @@ def read(call: SequenceSubject, run: Callable[[], Any], libc: ctypes.CDLL) -> tu
     kept = run()
     resident = _status_bytes("VmHWM") - before
     del kept
-    if hasattr(call.framework, "counted"):
-        return call.framework.counted(run), resident
+    if hasattr(call.framework, "counted_peak"):
+        return call.framework.counted_peak(run), resident
     return Peak(value=resident, source=RESIDENT_SOURCE), resident
 
 
