@@ -37,6 +37,10 @@ def params(chosen: list[Defect], *, slow: bool) -> list:
     ]
 
 
+def is_jax(path: Path) -> bool:
+    return plugins.find("sequence", str(path)).literals.get("FRAMEWORK") == "jax"
+
+
 def skip_where_missing(path: Path) -> None:
     if missing := plugins.find("sequence", str(path)).missing:
         pytest.skip(f"needs {', '.join(missing)}")
@@ -69,13 +73,8 @@ def test_a_planted_defect_is_caught_and_explained(defect, tmp_path):
     assert_explained(defect, failures)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if p.stem == "jax_plain" else [])
-        for p in SOUND
-    ],
-)
+# JAX compiles for every case, so what it runs takes minutes: only `make test-full` has it, once.
+@pytest.mark.parametrize("path", [p for p in SOUND if not is_jax(p)], ids=lambda path: path.stem)
 def test_a_sound_implementation_is_not_flagged(path):
     skip_where_missing(path)
     verdict = assay.check(str(path), quick=True)
@@ -103,15 +102,6 @@ def checked(path: Path, *flags: str, out: Path) -> tuple[int, list[tuple[str, st
     return done.returncode, failures, done.stderr
 
 
-def fewer_where_compiled(path: Path) -> list[str]:
-    """JAX compiles for every case, which takes minutes for all of them."""
-    return (
-        ["--quick"]
-        if plugins.find("sequence", str(path)).literals.get("FRAMEWORK") == "jax"
-        else []
-    )
-
-
 @pytest.mark.parametrize("defect", params([d for d in DEFECTS if d.needs_own_process], slow=False))
 def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
     limits = ["--set", "CASE_TIMEOUT_S=8", "--probe", ",".join(defect.caught_by)]
@@ -124,8 +114,8 @@ def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
 def test_the_default_cases_of_its_probes_catch_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
-    probes = ["--probe", ",".join(defect.caught_by)]
-    code, failures, _ = checked(path, *probes, *fewer_where_compiled(path), out=tmp_path)
+    flags = ["--probe", ",".join(defect.caught_by), *(["--quick"] if is_jax(path) else [])]
+    code, failures, _ = checked(path, *flags, out=tmp_path)
     assert code == 1
     assert_explained(defect, failures)
 
@@ -143,6 +133,6 @@ def test_a_default_run_catches_it(defect, tmp_path):
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: path.stem)
 def test_a_run_flags_nothing_sound(path, tmp_path):
     skip_where_missing(path)
-    flags = fewer_where_compiled(path) or ["--cases", "60"]
+    flags = ["--quick"] if is_jax(path) else ["--cases", "60"]
     code, failures, _ = checked(path, *flags, out=tmp_path)
     assert code == 0, failures
