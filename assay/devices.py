@@ -35,9 +35,18 @@ class Device:
 
 def find(unknown: dict[str, str]) -> tuple[Device, ...]:
     """The CPU first, then accelerators; `unknown` gets the reason where none can be looked for."""
-    nvidia = visible(_nvidia(unknown), os.environ, "CUDA_VISIBLE_DEVICES")
-    amd = visible(_amd(unknown), os.environ, "HIP_VISIBLE_DEVICES")
+    nvidia = _shown(_nvidia(unknown), "nvidia", "CUDA_VISIBLE_DEVICES", unknown)
+    amd = _shown(_amd(unknown), "amd", "HIP_VISIBLE_DEVICES", unknown)
     return (_cpu(), *nvidia, *amd)
+
+
+def _shown(
+    devices: list[Device], maker: str, variable: str, unknown: dict[str, str]
+) -> tuple[Device, ...]:
+    shown = visible(devices, os.environ, variable)
+    if devices and not shown:
+        unknown[maker] = f"{variable}={os.environ[variable]!r} hides all there are"
+    return shown
 
 
 def memory_bytes() -> int:

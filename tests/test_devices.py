@@ -50,3 +50,11 @@ def test_no_accelerator_has_a_reason():
     kinds = {device.kind for device in find(unknown)}
     assert "cpu" in kinds
     assert "cuda" in kinds or unknown.get("nvidia")
+
+
+def test_devices_that_are_all_hidden_are_told(monkeypatch):
+    monkeypatch.setattr("assay.devices._nvidia", lambda unknown: THREE)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    unknown: dict[str, str] = {}
+    assert [device.kind for device in find(unknown)] == ["cpu"]
+    assert unknown["nvidia"] == "CUDA_VISIBLE_DEVICES='' hides all there are"
