@@ -14,6 +14,7 @@ from planted import patches
 from assay import plugins
 from assay.correctness.models import user_models
 from assay.correctness.models.examination import load_gates, run_gates
+from assay.correctness.models.examined_model import variant_model
 from assay.errors import BadInput
 
 MODELS = Path(patches.__file__).parent / "models"
@@ -53,6 +54,12 @@ def test_findings_give_numbers_and_the_mode(subject):
     finding = run_gates(leaky, ["causality"])["causality"]
     assert "in train mode" in finding.reason and "in eval mode" not in finding.reason
     assert finding.value > 1e-6 and finding.unit
+
+
+def test_weights_of_a_codec_are_not_taken_for_a_hidden_cache():
+    """A code of width 3 beside a batch of 3 was: the shape of a weight held the batch's number."""
+    finding = run_gates(variant_model("GPT2_MLA_KV", {"splice_ratio": 0.25}), ["bytes"])["bytes"]
+    assert finding.status == "ok", finding.reason
 
 
 def test_an_unknown_gate_is_refused(subject):
