@@ -67,6 +67,10 @@ def test_heads_that_transformers_repeats_are_told(tmp_path):
 
 
 @pytest.mark.slow  # compiles
+@pytest.mark.skipif(
+    "AVX" not in torch.backends.cpu.get_cpu_capability(),
+    reason="on a CPU torch compiles FlexAttention for AVX2 alone",
+)
 def test_flex_says_why_its_mask_is_not_there(tmp_path):
     model = made.transformer("llama", "flex_attention").eval()
     with assay.capturing(model, tmp_path, layers="0"), torch.no_grad():
