@@ -20,6 +20,7 @@ from assay.correctness.diagnosis.cause import likely_cause
 from assay.correctness.second_process import SecondProcessResult
 from assay.correctness.shrink import shrink
 from assay.host import Host
+from assay.instruments.out_of_memory import ran_out
 from assay.plugins import Plugin
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import incomplete
@@ -27,8 +28,8 @@ from assay.subjects.outcome import (
     Begin,
     Unsupported,
     device_lost,
+    lack_of_memory,
     measurements_of,
-    out_of_memory,
 )
 from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_of
 from assay.workloads.spec import WorkloadSpec
@@ -153,7 +154,9 @@ def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpe
         traceback.print_exception(error, file=sys.stderr)
         first_line = str(error).strip().partition("\n")[0][:300]
         reason = f"raises {type(error).__name__}: {first_line}"
-        status: Status = "oom" if out_of_memory(error) else "failed"
+        status: Status = "failed"
+        if ran_out(error):
+            status, reason = "oom", lack_of_memory(reason)[1]  # a case not run is never passed over
         return CaseResult(spec=spec, status=status, reason=reason)
     return _case_result(spec, measurements)
 

@@ -37,7 +37,6 @@ CONTRACT = (
     "checksum",
     "synchronize",
     "empty_cache",
-    "out_of_memory",
     "device_lost",
     # clock
     "clock",

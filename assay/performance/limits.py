@@ -4,6 +4,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import replace
 
+from assay.instruments.out_of_memory import held_by_others, ran_out
 from assay.records.schema import Measurement
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import SequenceSubject
@@ -63,7 +64,7 @@ def _fits(call: SequenceSubject, length: int, training: bool) -> bool:
         _try(call, length, training)
         return True
     except Exception as error:
-        if not call.framework.out_of_memory(error):
+        if not ran_out(error) or held_by_others():  # then it is not the length that is too large
             raise
     finally:
         gc.collect()  # the error held on to what had been allocated

@@ -10,6 +10,7 @@ import msgspec
 
 from assay import plugins
 from assay.errors import BadInput
+from assay.instruments.out_of_memory import held_by_others, ran_out
 from assay.records.schema import Measurement, Status
 from assay.subjects.contract import Subject
 from assay.workloads.spec import WorkloadSpec
@@ -54,8 +55,8 @@ def outcome_of(
         reason = str(error)
     elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)
-    elif out_of_memory(error):
-        status = "oom"
+    elif ran_out(error):
+        status, reason = lack_of_memory(reason)
     if status != "unsupported":
         traceback.print_exception(error, file=sys.stderr)
     return Measurement(
@@ -82,19 +83,16 @@ def measurements_of(returned: object) -> list[Measurement]:
     return values
 
 
-def out_of_memory(error: Exception) -> bool:
-    """True where memory ran out, the machine's or a device's."""
-    return isinstance(error, MemoryError) or _says("out_of_memory", error)
+def lack_of_memory(reason: str) -> tuple[Status, str]:
+    """Status and reason where memory ran out: on a GPU that others fill, it is not the subject that
+    is too large, and nothing is known of it."""
+    if others := held_by_others():
+        return "refused", f"{others}, so that this tells nothing; run it again alone ({reason})"
+    return "oom", reason
 
 
 def device_lost(error: Exception) -> bool:
     """True where a device can no longer be used from this process."""
-    return _says("device_lost", error)
-
-
-def _says(question: str, error: Exception) -> bool:
-    """Ask every framework that is loaded; one that is not cannot have raised it."""
+    # A framework that is not loaded cannot have raised it.
     loaded = (name for name in plugins.listing("frameworks") if name in sys.modules)
-    return any(
-        getattr(plugins.load(plugins.find("frameworks", name)), question)(error) for name in loaded
-    )
+    return any(plugins.load(plugins.find("frameworks", name)).device_lost(error) for name in loaded)

@@ -7,6 +7,7 @@ from assay.attention.budget import TENSORS
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
+from assay.instruments.out_of_memory import ran_out
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
@@ -36,7 +37,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
         results = _results(call, repeats)
         return [_compared(call, tensor, array, repeats) for tensor, array in results.items()]
     except Exception as error:
-        if not call.framework.out_of_memory(error):
+        if not ran_out(error):
             raise
         return [judge.unsupported("large", "this device has too little memory for it")]
     finally:

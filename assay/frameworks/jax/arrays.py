@@ -196,13 +196,6 @@ def empty_cache(device: str) -> None:
     gc.collect()
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """True where an error of JAX means that memory ran out, and not a kernel's shared memory."""
-    message = str(error)
-    exhausted = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in message
-    return exhausted and "shared memory" not in message.lower()
-
-
 def device_lost(error: BaseException) -> bool:
     """True where a CUDA error left the device unusable, such as an illegal memory access."""
     return isinstance(error, jax.errors.JaxRuntimeError) and "CUDA_ERROR_ILLEGAL" in str(error)

@@ -8,6 +8,8 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from assay.instruments.out_of_memory import ran_out
+
 
 def place(array: np.ndarray, dtype: str, device: str, layout: str = "plain") -> torch.Tensor:
     """A tensor with exactly these values on `device`, lying in memory as `layout` says."""
@@ -213,15 +215,6 @@ def empty_cache(device: str) -> None:
         torch.cuda.empty_cache()
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """True where an error of this framework means that memory ran out."""
-    return isinstance(error, torch.OutOfMemoryError) or any(w in str(error) for w in _NO_MEMORY)
-
-
-# The CPU allocators of torch's builds for x86 and for ARM, and cuBLAS on a device that is full.
-_NO_MEMORY = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
-
-
 def device_lost(error: BaseException) -> bool:
     """True where a CUDA error left the device unusable, such as an illegal memory access."""
-    return type(error).__name__ == "AcceleratorError"
+    return type(error).__name__ == "AcceleratorError" and not ran_out(error)

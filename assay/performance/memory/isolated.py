@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from assay.instruments.fork_server import Answers
+from assay.instruments.out_of_memory import ran_out
 from assay.instruments.reading import Peak
 from assay.subjects import forked
 from assay.subjects.sequence import SequenceSubject
@@ -93,8 +94,7 @@ def answer(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             peak, resident = read(call, run, libc)
             yield {direction: {"value": peak.value, "resident": resident, "source": peak.source}}
     except Exception as error:
-        short = isinstance(error, MemoryError) or call.framework.out_of_memory(error)
-        yield {"error": f"{type(error).__name__}: {error}", "out_of_memory": short}
+        yield {"error": f"{type(error).__name__}: {error}", "out_of_memory": ran_out(error)}
 
 
 def _blindness(call: SequenceSubject, libc: ctypes.CDLL) -> str | None:

@@ -9,6 +9,7 @@ from statistics import median
 
 from assay.host import Host
 from assay.instruments.operation import Operation, backend_problem, counted, in_words
+from assay.instruments.out_of_memory import ran_out
 from assay.instruments.reading import Reading
 from assay.performance.profile import binary, occupancy, trace
 from assay.performance.profile.trace import Kernel
@@ -172,7 +173,7 @@ def _copies(call: SequenceSubject) -> Reading:
     try:
         return call.framework.input_copies(call.apply, call.inputs)
     except Exception as error:
-        if isinstance(error, MemoryError) or call.framework.out_of_memory(error):
+        if ran_out(error):
             raise
         message = f"{type(error).__name__}: {error}".partition("\n")[0]
         return Reading(

@@ -5,11 +5,11 @@ from functools import partial
 from typing import TypeVar
 
 from assay.host import Host
+from assay.instruments.out_of_memory import ran_out
 from assay.instruments.reading import Peak, Reading
 from assay.performance.memory import formula, isolated
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
-from assay.subjects.outcome import out_of_memory
 
 _NO_BACKWARD = "it has no backward pass here"
 Read = TypeVar("Read", bound=Reading)
@@ -70,7 +70,7 @@ def _unless_short(subject: Subject, read: Callable[[], Read], kind: type[Read]) 
     try:
         return read()
     except Exception as error:
-        if not out_of_memory(error):
+        if not ran_out(error):
             raise
         reason = f"{type(error).__name__}: {error}"
     # Here the error is gone, and with it the tensors that its frames held.

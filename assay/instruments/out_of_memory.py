@@ -1,0 +1,152 @@
+"""Memory that ran out: every spelling of it that is known, and who holds the memory instead.
+
+An error that names itself, such as Python's MemoryError, needs no row. What is no lack of memory,
+such as a kernel that asks for more shared memory than a multiprocessor has, must match none.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from assay import devices
+
+_CROWDED = 0.05  # of a device, held by others: more than contexts without work take
+_CONTEXT_BYTES = 600 << 20  # that a CUDA context needs; with less free, a device is full
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """A text that an error of `said_by` holds where memory ran out."""
+
+    text: str
+    said_by: str
+    seen_in: str
+    unless: str | None = None  # a text that says that it is something else
+    only_where_full: bool = False  # the text has other meanings on a device with free memory
+
+
+SPELLINGS = (
+    Spelling(
+        text="DefaultCPUAllocator: can't allocate memory",
+        said_by="torch on x86",
+        seen_in="torch 2.11 and 2.13",
+    ),
+    Spelling(
+        text="DefaultCPUAllocator: not enough memory",
+        said_by="torch on ARM, which allocates by mimalloc",
+        seen_in="torch 2.13",
+    ),
+    Spelling(
+        text="CUDA out of memory.",
+        said_by="torch's CUDA allocator, with expandable segments too",
+        seen_in="torch 2.11",
+    ),
+    Spelling(
+        text="would exceed allowed memory. (out of memory)",
+        said_by="torch's CUDA allocator with backend:cudaMallocAsync",
+        seen_in="torch 2.11",
+    ),
+    Spelling(
+        text="CUDA error: out of memory",
+        said_by="the driver, of a context or of pinned memory, as torch's AcceleratorError",
+        seen_in="torch 2.11, driver 580",
+    ),
+    Spelling(
+        text="CUBLAS_STATUS_ALLOC_FAILED",
+        said_by="cuBLAS on a full device",
+        seen_in="torch 2.11",
+    ),
+    Spelling(
+        text="CUDNN_STATUS_INTERNAL_ERROR",
+        said_by="cuDNN's attention on a full device",
+        seen_in="torch 2.11",
+        only_where_full=True,
+    ),
+    Spelling(
+        text="CUDNN_STATUS_ALLOC_FAILED",
+        said_by="cuDNN before version 9",
+        seen_in="its documentation; not provoked",
+    ),
+    Spelling(
+        text="Triton Error [CUDA]: out of memory",
+        said_by="Triton's launcher",
+        seen_in="the source of Triton 3.6; not provoked",
+    ),
+    Spelling(
+        text="RESOURCE_EXHAUSTED: ",
+        said_by="XLA on a CPU and on a GPU, also while it looks for the fastest kernel",
+        seen_in="JAX 0.10 and 0.11",
+        unless="hared memory",
+    ),
+    Spelling(
+        text="no supported devices found for platform CUDA",
+        said_by="JAX where a full device has no room for a context",
+        seen_in="JAX 0.11",
+        only_where_full=True,
+    ),
+)
+
+
+def ran_out(error: BaseException) -> bool:
+    """True where an error says that memory ran out, the machine's or a device's."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    text = str(error)
+    matches = [s for s in SPELLINGS if s.text in text and not (s.unless and s.unless in text)]
+    return any(not spelling.only_where_full or _is_full() for spelling in matches)
+
+
+def held_by_others() -> str | None:
+    """Say how much memory other processes hold on a GPU that this one sees; None where little."""
+    for index, device in enumerate(_memory_of_devices()):
+        others = [used for pid, used in device.by_process.items() if not _is_ours(pid)]
+        if sum(others) > _CROWDED * device.total:
+            held, total = sum(others) / 2**30, device.total / 2**30
+            return f"other processes hold {held:.1f} of the {total:.1f} GiB of cuda:{index}"
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _DeviceMemory:
+    total: int
+    free: int
+    by_process: dict[int, int]
+
+
+def _memory_of_devices() -> Iterator[_DeviceMemory]:
+    """Yield what NVML says of each device that this process may use; nothing without NVML."""
+    try:
+        import pynvml
+    except ModuleNotFoundError:
+        return
+    uuids = [device.uuid for device in devices.find({}) if device.kind == "cuda"]
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlInit()
+        for uuid in filter(None, uuids):
+            yield _memory_of(pynvml, pynvml.nvmlDeviceGetHandleByUUID(uuid))
+
+
+def _memory_of(pynvml: Any, handle: Any) -> _DeviceMemory:
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    return _DeviceMemory(
+        total=memory.total,
+        free=memory.free,
+        by_process={process.pid: process.usedGpuMemory or 0 for process in processes},
+    )
+
+
+def _is_full() -> bool:
+    return any(device.free < _CONTEXT_BYTES for device in _memory_of_devices())
+
+
+def _is_ours(pid: int) -> bool:
+    """True for this process and those started with it. One that cannot be seen from here may be
+    this process under its number outside a container, so it is not called another."""
+    try:
+        return os.getpgid(pid) == os.getpgrp()
+    except ProcessLookupError:
+        return True
