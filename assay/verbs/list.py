@@ -1,4 +1,4 @@
-"""List plugins of every kind, and the steps of models, without importing any of them."""
+"""List plugins of every kind, models and the steps of ablations, without importing any of them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,11 +7,14 @@ import typer
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from assay.plugins import Plugin
 
 EXAMPLE = "Example: assay list probes --plugins my_plugins"
 PARTS = "parts"  # of models; only they have options
 STEPS = "steps"  # no plugins: see assay/models/gpt2/steps.py
+MODELS = "models"  # of parts, and those that can be captured
 
 
 def command() -> typer.Typer:
@@ -22,7 +25,7 @@ def command() -> typer.Typer:
 
 def list_plugins(
     kind: Annotated[
-        str | None, typer.Argument(help="One kind, or steps; all of them by default.")
+        str | None, typer.Argument(help="One kind, models or steps; all kinds by default.")
     ] = None,
     plugins: flags.Plugins = None,
     as_json: flags.Json = False,
@@ -33,6 +36,9 @@ def list_plugins(
         _list_steps(as_json=as_json)
         return
     folders = check_folders(plugins or ())
+    if kind == MODELS:
+        _list_models(folders, as_json=as_json)
+        return
     wanted = [folders_of(kind)[0].name] if kind else sorted(kinds())
     listed = [plugin for name in wanted for plugin in listing(name, folders).values()]
     if as_json:
@@ -51,6 +57,29 @@ def _list_steps(*, as_json: bool) -> None:
         summary = step.description + (f" [{step.wanting}]" if step.wanting else "")
         row = {"kind": STEPS, "name": step.id, "variant": step.variant, "summary": summary}
         print(json.dumps(row) if as_json else f"{step.id:<8}  {step.variant:<27}  {summary}")
+
+
+def _list_models(folders: "tuple[Path, ...]", *, as_json: bool) -> None:
+    """Print what `check --models` examines, and what `capture` can open without a file."""
+
+    from assay.correctness.models.selection import select
+    from assay.models.pretrained import catalog
+
+    for model in select(["all"], folders).models:
+        parts = " ".join(model.tags) or ("your class" if model.file else "no parts")
+        steps = f"; step {', '.join(model.steps)}" if model.steps else ""
+        _print_model(model.name, f"check --models: {parts}{steps}", as_json=as_json)
+    for name in catalog.names():
+        _print_model(
+            name, "capture: a language model that needs no file and no network", as_json=as_json
+        )
+
+
+def _print_model(name: str, summary: str, *, as_json: bool) -> None:
+    import json
+
+    row = {"kind": MODELS, "name": name, "summary": summary}
+    print(json.dumps(row) if as_json else f"{name:<34}  {summary}")
 
 
 def _state(plugin: "Plugin") -> str:

@@ -102,6 +102,14 @@ def test_without_torch_it_cannot_run_here(tmp_path):
     assert done.returncode == 3 and "torch" in done.stdout
 
 
+def test_models_are_listed(tmp_path):
+    done = assay("list", "models", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = {line.split()[0]: " ".join(line.split()[1:]) for line in done.stdout.splitlines()}
+    assert lines["GPT2_MLA_KV"] == "check --models: MLA KV; step MLAKV"
+    assert lines["random:llama"].startswith("capture: ")
+
+
 def test_steps_are_listed(tmp_path):
     done = assay("list", "steps", cwd=tmp_path)
     assert done.returncode == 0
