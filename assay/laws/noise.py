@@ -18,6 +18,7 @@ from assay.records.schema import Record
 MARGIN = 0.01
 TAIL_PERCENT = 0.5  # on either side of a 99 % interval
 _POWER_PERCENT = 95
+FEWEST = 59  # comparisons: without one false alarm, they show a rate below 5 % (95 % confidence)
 
 STAGE = "noise"
 # Metrics of the stage: samples of both sides, rounds of a comparison, the planted slowdown.
@@ -62,6 +63,16 @@ class Noise:
     processes: int
     between_processes: float | None  # standard deviation of the medians' logarithms
     latency_ms: float
+
+    @property
+    def cannot_judge(self) -> str:
+        """Why there are too few comparisons to say anything of the rule; empty where enough."""
+        if self.comparisons >= FEWEST:
+            return ""
+        return (
+            f"cannot judge: {self.comparisons} comparisons are too few; {FEWEST} without a false "
+            "alarm show a rate below 5 %"
+        )
 
     @property
     def alarm_rate(self) -> float:

@@ -7,6 +7,7 @@ from law_records import record, workload
 from assay.laws.noise import AA, PLANTED, difference, noise_of
 from assay.laws.quantiles import upper_bound
 from assay.laws.regression import changes
+from assay.reports.tables.noise import tables
 
 ROUNDS = 20
 
@@ -47,6 +48,20 @@ def test_what_processes_say_together():
     assert 0.01 < noise.smallest_effect < 0.03
     assert noise.between_processes == pytest.approx(np.log(1.02) / np.sqrt(2), rel=0.2)
     assert noise.alarm_bound == pytest.approx(upper_bound(0, 40))
+
+
+def test_too_few_comparisons_cannot_judge():
+    """`--aa` with ten comparisons gave a rate of false alarms of 0 %."""
+    two, three = (
+        [r for n in range(k) for r in process(n, base=1.0, slowdown=0.05)] for k in (2, 3)
+    )
+    (few,) = tables("noise", two)
+    (row,) = few.rows
+    unknown = [row[few.columns.index(c)] for c in ("rate below", "rate above", "smallest effect")]
+    assert {entry.text for entry in unknown} == {"—"}
+    assert all(entry.hint.startswith("cannot judge: 40 comparisons") for entry in unknown)
+    (enough,) = tables("noise", three)
+    assert enough.rows[0][enough.columns.index("rate below")].text == "4.87%"
 
 
 def test_half_of_a_process_says_nothing():
