@@ -147,12 +147,13 @@ def _why_unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | 
 
 
 def _probe_names(study: Study, stage: str) -> tuple[str, ...]:
-    """The probes of a stage and, of another stage that the study has not, those that they need;
-    of the check's, those that take any workload."""
+    """The probes of a stage and, of another stage that the study has not, the check and those that
+    they need; of the check's, those that take any workload."""
     names = list(probes_of(study, stage))
     if stage == "check":
         return tuple(name for name in names if literals(study, name)["EVERY_WORKLOAD"])
-    needed = [need for name in names for need in literals(study, name)["NEEDS"]]
+    needed = [CHECK] if names and CHECK in study.probes else []
+    needed += [need for name in names for need in literals(study, name)["NEEDS"]]
     elsewhere = set(study.stages) - {stage}
     first = [need for need in needed if literals(study, need)["STAGE"] not in elsewhere]
     return tuple(dict.fromkeys([*first, *names]))

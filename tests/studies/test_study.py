@@ -7,6 +7,7 @@ import pytest
 from assay import plugins
 from assay.errors import BadInput
 from assay.studies import kconfig
+from assay.studies.stages import bench
 from assay.studies.study import DEVICES, Study
 
 READ = [
@@ -151,3 +152,13 @@ def test_a_plugin_folder_that_is_not_there(tmp_path):
 @pytest.mark.parametrize("device", DEVICES)
 def test_device_is_one_word(device):
     assert kconfig.load(None, [f"DEVICE_{device.upper()}=y"]).device == device
+
+
+@pytest.mark.parametrize(
+    "stages, probes", [("bench", "accuracy memory work"), ("check,bench", "memory work")]
+)
+def test_a_study_without_the_stage_check_checks_where_it_measures(stages, probes):
+    """`bench --probe accuracy,memory,work --set STAGES=bench` refused all for want of a check."""
+    entries = [f"STAGES={stages}", "PROBES=accuracy,memory,work", "WORKLOADS=b1_h1_s16_d16"]
+    (cell,) = bench.cells(kconfig.load(None, entries))
+    assert " ".join(cell.probes) == probes
