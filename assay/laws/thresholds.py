@@ -1,4 +1,4 @@
-"""The subject to use from each length on, for one machine and one class of workloads.
+"""The subject to use at each length that was measured and between them, on one machine.
 
 The first subject of the records is used until another is faster for certain: in every cell of a
 length the 95 % interval of the paired ratio must lie wholly below 1. A subject that cannot run a
@@ -47,7 +47,8 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """The choices for a class, ascending from length 1, with the batches and lengths measured."""
+    """The choices for a class, ascending, good between the shortest and the longest length that was
+    measured; of the batches too only those measured are known."""
 
     workloads: WorkloadClass
     batches: tuple[int, ...]
@@ -58,11 +59,12 @@ class Recommendation:
     def words(self) -> str:
         """The advice as a sentence without the machine."""
         first, *later = self.choices
+        measured = f"measured from {self.lengths[0]:,} to {self.lengths[-1]:,}"
         if not later:
-            return f"use {first.use} at every length measured"
+            return f"use {first.use} at every length ({measured})"
         parts = [f"use {first.use} below {later[0].start:,} tokens"]
         parts += [f"{choice.use} from {choice.start:,} tokens" for choice in later]
-        return ", ".join(parts)
+        return f"{', '.join(parts)} ({measured})"
 
 
 # The records of one cell by subject: of the metric where there is one, else how it ended.
@@ -70,7 +72,7 @@ _Cell = dict[str, Record]
 
 
 def recommend(records: Sequence[Record]) -> list[Recommendation]:
-    """A recommendation for every class in which at least two subjects were measured."""
+    """A recommendation for every class of which two subjects and two lengths were measured."""
     recommendations = []
     for workloads, members in _classes(records).items():
         by_length: dict[int, list[_Cell]] = {}
@@ -79,7 +81,7 @@ def recommend(records: Sequence[Record]) -> list[Recommendation]:
         by_length = dict(sorted(by_length.items()))
         cells = [cell for length in by_length.values() for cell in length]
         subjects = list(dict.fromkeys(s for cell in cells for s in cell if _runs(s, [cell])))
-        if len(subjects) < 2:
+        if len(subjects) < 2 or len(by_length) < 2:
             continue
         specs = [r.workload.spec for cell in cells for r in cell.values() if r.workload]
         recommendations.append(
@@ -200,7 +202,7 @@ def _surely_below(subject: str, used: str, cell: _Cell) -> bool:
 def _start(chosen: str, used: str | None, before: int | None, length: int, by_length: dict) -> int:
     """The length to use `chosen` from: interpolated where both were paired on either side."""
     if used is None or before is None:
-        return 1
+        return length
     if _cannot(used, by_length[length]):
         return before + 1
     ahead, behind = (_gain(chosen, used, by_length[at]) for at in (before, length))

@@ -26,11 +26,11 @@ def outcome(subject, length, status="oom"):
 def test_the_crossing_is_where_the_choice_changes():
     (advice,) = recommend([*timed("eager", eager), *timed("flash", flash)])
     first, second = advice.choices
-    assert (first.start, first.use, second.use) == (1, "eager", "flash")
+    assert (first.start, first.use, second.use) == (LENGTHS[0], "eager", "flash")
     assert second.start == pytest.approx(1100, rel=0.03)
-    assert (
-        advice.words
-        == f"use eager below {second.start:,} tokens, flash from {second.start:,} tokens"
+    assert advice.words == (
+        f"use eager below {second.start:,} tokens, flash from {second.start:,} tokens "
+        f"(measured from {LENGTHS[0]:,} to {LENGTHS[-1]:,})"
     )
     assert advice.lengths == LENGTHS and advice.batches == (1,)
     assert (advice.workloads.heads, advice.workloads.kv_heads) == (32, 8)
@@ -43,7 +43,14 @@ def test_the_order_of_the_records_does_not_decide_where_a_difference_is_real():
 
 def test_the_first_stays_where_no_difference_is_real():
     (advice,) = recommend(level())
-    assert advice.words == "use eager at every length measured"
+    assert advice.words.startswith("use eager at every length (measured from ")
+
+
+def test_one_length_gives_no_advice():
+    """It said "from 1" of what was measured at 4,096 tokens alone."""
+    assert (
+        recommend([r for f in (eager, flash) for r in timed(f.__name__, f, lengths=(4096,))]) == []
+    )
 
 
 def test_the_fastest_of_several_is_chosen():
@@ -56,19 +63,19 @@ def test_the_fastest_of_several_is_chosen():
 def test_a_subject_without_room_is_left_before_that_length():
     slow = timed("flash", lambda s: 2 * eager(s), lengths=(*LENGTHS, 16384))
     assert of([*timed("eager", eager), outcome("eager", 16384), *slow]) == [
-        (1, "eager"),
+        (LENGTHS[0], "eager"),
         (8193, "flash"),
     ]
 
 
 def test_what_was_not_measured_at_a_length_is_kept():
     slow = timed("flash", lambda s: 2 * eager(s), lengths=(*LENGTHS, 16384))
-    assert of([*timed("eager", eager), *slow]) == [(1, "eager")]
+    assert of([*timed("eager", eager), *slow]) == [(LENGTHS[0], "eager")]
 
 
 def test_alone_is_no_evidence_of_speed():
     quick = timed("flash", lambda s: eager(s) / 9, alone=True)
-    assert of([*timed("eager", eager), *quick]) == [(1, "eager")]
+    assert of([*timed("eager", eager), *quick]) == [(LENGTHS[0], "eager")]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,7 @@ def test_every_batch_must_show_the_difference():
         ]
 
     apart = [*batch(1, flash), *batch(8, lambda s: eager(s) * 1.5)]
-    assert of(apart) == [(1, "eager")]
+    assert of(apart) == [(LENGTHS[0], "eager")]
     (advice,) = recommend([*batch(1, flash), *batch(8, flash)])
     assert advice.batches == (1, 8) and [choice.use for choice in advice.choices] == [
         "eager",
@@ -151,7 +158,7 @@ def test_the_file_says_all_and_keeps_other_hosts(tmp_path):
     assert written == {
         "level": "kernel", "heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16",
         "causal": True, "metric": "latency_ms", "batches": [1], "lengths": list(LENGTHS),
-        "choices": [{"from": 1, "use": "eager"}, {"from": start, "use": "flash"}],
+        "choices": [{"from": LENGTHS[0], "use": "eager"}, {"from": start, "use": "flash"}],
     }  # fmt: skip
     assert read(file).hosts["another"]["run"] == "run-0"
 

@@ -42,7 +42,7 @@ def called(monkeypatch):
 def written(path, *, host=HERE, choices=CHOICES, schema=1, **changes):
     entry = {
         "level": "layer", "heads": 4, "kv_heads": 2, "head_dim": 16, "dtype": "float32",
-        "causal": True, "metric": "latency_ms",
+        "causal": True, "metric": "latency_ms", "lengths": [4, 16],
         "choices": [{"from": start, "use": use} for use, start in choices], **changes,
     }  # fmt: skip
     hosts = {host: {"device": "A GPU", "run": "r", "commit": None, "classes": [entry]}}
@@ -59,8 +59,10 @@ def attend(*, layer="gemma", dtype="float32", **sizes):
     return core_named("auto", layer=layer)(*inputs(dtype=dtype, **sizes), dtype=jnp.dtype(dtype))
 
 
-@pytest.mark.parametrize(("keys", "core"), [(7, "xla"), (8, "pallas"), (9, "pallas")])
-def test_the_number_of_keys_chooses(file, called, keys, core):
+@pytest.mark.parametrize(
+    ("keys", "core"), [(7, "xla"), (8, "pallas"), (9, "pallas"), (16, "pallas"), (17, "xla")]
+)
+def test_the_number_of_keys_chooses_between_the_lengths_measured(file, called, keys, core):
     written(file)
     attend(keys=keys)
     assert called == [core]
@@ -76,6 +78,8 @@ def test_the_number_of_keys_chooses(file, called, keys, core):
         {"head_dim": 32},
         {"dtype": "bfloat16"},
         {"layer": "gemma_fast"},
+        {"lengths": [10, 16]},
+        {"lengths": []},
         {"choices": (("gemma:unheard", 1),)},
         {"choices": (("pallas", 1),)},  # not a layer's core
     ],

@@ -30,13 +30,15 @@ class _Choice(msgspec.Struct, frozen=True):
 
 
 class _Workloads(msgspec.Struct, frozen=True, kw_only=True):
-    """Workloads that differ in length alone, and what to use from which number of keys on."""
+    """Workloads that differ in length alone, and what to use from which number of keys on, between
+    the lengths that were measured."""
 
     level: str
     heads: int
     kv_heads: int
     head_dim: int
     dtype: str
+    lengths: list[int]
     choices: list[_Choice]
     layer: str | None = None
 
@@ -63,7 +65,8 @@ def measured_core(
     keys: int,
     usable: Sequence[str],
 ) -> str | None:
-    """The fastest of the `usable` cores for a layer of these sizes; None where none was measured.
+    """The fastest of the `usable` cores for a layer of these sizes; None where none was measured,
+    or only shorter lengths, or only longer ones.
 
     Where the file's choice is not usable, the one before it is taken. A file that cannot be read,
     or of another schema, is refused.
@@ -78,6 +81,7 @@ def measured_core(
         and entry.layer in (None, layer)
         and (entry.heads, entry.kv_heads, entry.head_dim) == (heads, kv_heads, head_dim)
         and entry.dtype == dtype
+        and min(entry.lengths, default=keys + 1) <= keys <= max(entry.lengths)
     ]
     choices = [
         choice
