@@ -3,8 +3,12 @@
 <results>/<study>/<run_id>/run.json
                            stages/<stage>/{metrics.jsonl, DONE, stdout.log, stderr.log}
                            report.html report.md figures/
+
+An archived run, such as those in evidence/, has `metrics.jsonl.gz` in place of its stages: the
+lines of all their logs.
 """
 
+import gzip
 import re
 import secrets
 from collections.abc import Iterator
@@ -25,6 +29,7 @@ from assay.records.schema import SCHEMA, Record, Run
 
 RUN_FILE = "run.json"
 LOG_FILE = "metrics.jsonl"
+ARCHIVE_FILE = "metrics.jsonl.gz"
 _FILE = re.compile(r"(.+\.py)(:.*)?")  # an entry of a list that is a file, or something in one
 
 T = TypeVar("T")
@@ -59,6 +64,10 @@ class RunFolder:
 
     def done_file(self, stage: str) -> Path:
         return self.stage(stage) / "DONE"
+
+    @property
+    def archive(self) -> Path:
+        return self.path / ARCHIVE_FILE
 
     def logs(self) -> list[Path]:
         return sorted(self.path.glob(f"stages/*/{LOG_FILE}"))
@@ -169,13 +178,23 @@ def stage_records(folder: RunFolder, stage: str) -> list[Record]:
 def load_records(path: str | Path) -> list[Record]:
     """The records of a run, or of every run below a results folder: each cell's last attempt."""
     return current(
-        [
-            record
-            for folder in runs_below(Path(path))
-            for file in folder.logs()
-            for record in log.read(file).records
-        ]
+        [record for folder in runs_below(Path(path)) for record in _all_attempts(folder)]
     )
+
+
+def _all_attempts(folder: RunFolder) -> list[Record]:
+    if folder.archive.is_file():
+        return archived_records(folder)
+    return [record for file in folder.logs() for record in log.read(file).records]
+
+
+def archived_records(folder: RunFolder) -> list[Record]:
+    """Every record of an archived run, all attempts."""
+    try:
+        lines = gzip.decompress(folder.archive.read_bytes())
+        return msgspec.json.Decoder(Record).decode_lines(lines)
+    except (OSError, EOFError, msgspec.MsgspecError) as error:
+        raise BadInput(f"cannot read {folder.archive}: {error}") from error
 
 
 def _decode(file: Path, kind: type[T]) -> T:

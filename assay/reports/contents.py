@@ -6,12 +6,12 @@ A part that cannot be read costs the report that part, not the rest: it becomes 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from assay.errors import BadInput
 from assay.records import log
 from assay.records.identity import current
-from assay.records.run import Done, RunFolder, open_run, read_done
+from assay.records.run import Done, RunFolder, archived_records, open_run, read_done
 from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
 
 UNFINISHED = "unfinished"
@@ -78,7 +78,10 @@ class Contents:
 def read_contents(folder: RunFolder, *, planned: Sequence[str] = ()) -> Contents:
     """Read a run; stages in `planned` that never began are there too, unfinished."""
     _, run = open_run(folder.path)
-    begun = [_read_stage(folder, path.name) for path in folder.path.glob("stages/*/")]
+    if folder.archive.is_file():
+        begun = _archived_stages(folder)
+    else:
+        begun = [_read_stage(folder, path.name) for path in folder.path.glob("stages/*/")]
     begun.sort(key=lambda stage: (_first_time(stage), stage.name))
     names = {stage.name for stage in begun}
     waiting = [Stage(name=name) for name in planned if name not in names]
@@ -95,6 +98,28 @@ def _read_stage(folder: RunFolder, name: str) -> Stage:
     records = tuple(current(reading.records))
     problems = (*_torn(folder, name, reading.torn_bytes), *_absent_cells(name, done, records))
     return Stage(name=name, done=done, records=records, problems=problems)
+
+
+def _archived_stages(folder: RunFolder) -> list[Stage]:
+    """The stages of an archived run, which keeps records and no DONE: ended where all cells are."""
+    by_stage: dict[str, list[Record]] = {}
+    for record in current(archived_records(folder)):
+        by_stage.setdefault(record.stage, []).append(record)
+    stages = (Stage(name=name, records=tuple(records)) for name, records in by_stage.items())
+    return [stage if UNFINISHED in stage.cells else _ended(stage) for stage in stages]
+
+
+def _ended(stage: Stage) -> Stage:
+    failed, last = stage.cells.get("failed", 0), stage.records[-1]
+    done = Done(
+        status="failed" if failed else "ok",
+        reason=f"{failed} of {sum(stage.cells.values())} cells failed" if failed else None,
+        cells={},
+        counts=stage.cells,
+        session=last.session,
+        time=last.time,
+    )
+    return replace(stage, done=done)
 
 
 def _torn(folder: RunFolder, stage: str, torn_bytes: int) -> list[str]:

@@ -10,18 +10,15 @@ import gzip
 import sys
 from pathlib import Path
 
-import msgspec
-
 from assay.errors import BadInput
 from assay.host import CHECKOUT
 from assay.records import log
 from assay.records.durable import make_folder, write_atomically
 from assay.records.identity import current
-from assay.records.run import RUN_FILE, open_run
+from assay.records.run import RUN_FILE, RunFolder, archived_records, open_run
 from assay.records.schema import Record
 
 FOLDER = CHECKOUT / "evidence"
-LINES_FILE = "metrics.jsonl.gz"
 
 
 def keep(run: Path, name: str) -> Path:
@@ -33,19 +30,14 @@ def keep(run: Path, name: str) -> Path:
             raise BadInput(f"{path} ends in an unfinished cell; resume the run first")
         lines += path.read_bytes()
     target = make_folder(FOLDER / name)
-    write_atomically(target / LINES_FILE, gzip.compress(lines, mtime=0))
+    write_atomically(RunFolder(path=target).archive, gzip.compress(lines, mtime=0))
     write_atomically(target / RUN_FILE, folder.run_file.read_bytes())
     return target
 
 
 def load(name: str) -> list[Record]:
     """The records of evidence/<name>: each cell's last attempt."""
-    path = FOLDER / name / LINES_FILE
-    try:
-        lines = gzip.decompress(path.read_bytes())
-        return current(msgspec.json.Decoder(Record).decode_lines(lines))
-    except (OSError, EOFError, msgspec.MsgspecError) as error:
-        raise BadInput(f"{path}: not evidence: {error}") from error
+    return current(archived_records(RunFolder(path=FOLDER / name)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,37 @@
+"""Runs that are kept as evidence are read as committed."""
+
+import shutil
+
+import pytest
+
+from assay.errors import BadInput
+from assay.host import CHECKOUT
+from assay.records.run import RunFolder, load_records
+from assay.reports.build import build
+from assay.reports.contents import read_contents
+
+EVIDENCE = sorted(path.parent for path in CHECKOUT.glob("evidence/*/run.json"))
+
+
+@pytest.mark.parametrize("path", EVIDENCE, ids=lambda path: path.name)
+def test_every_evidence_has_its_stages_and_records(path):
+    """`assay report` said that no stage had begun, `assay law` that there was nothing to fit."""
+    contents = read_contents(RunFolder(path=path))
+    assert contents.stages and {stage.status for stage in contents.stages} <= {"ok", "failed"}
+    assert contents.records and len(load_records(path)) == len(contents.records)
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return RunFolder(path=shutil.copytree(CHECKOUT / "evidence" / "readme-bench", tmp_path / "run"))
+
+
+def test_a_report_is_made_of_it(copied):
+    built = build(copied)
+    assert "1 of 3 cells failed" in built.markdown.read_text()
+
+
+def test_one_that_is_cut_off_is_refused(copied):
+    copied.archive.write_bytes(copied.archive.read_bytes()[:-100])
+    with pytest.raises(BadInput, match=r"cannot read .*metrics.jsonl.gz: "):
+        load_records(copied.path)
