@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from assay.captures.manifest import RunSummary, Scalar
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import Store
+from assay.captures.switched_off import NoFlaxCapture, NoTorchCapture, switched_on
 from assay.errors import BadInput
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ def capturing(
     options: CaptureOptions | None = None,
     *,
     run: str | None = None,
+    enabled: bool = True,
     **choices: Any,
-) -> "TorchCapture | FlaxCapture":
+) -> "TorchCapture | FlaxCapture | NoTorchCapture":
     """Capture attention calls of `model` into the store `to` while the `with` lasts.
 
     `choices` are fields of CaptureOptions (every=20, layers="::4", mode="stats", ...), on top of
-    `options`; for Flax models also phase, scale and attention, as FlaxCapture takes them.
+    `options`; for Flax models also phase, scale and attention, as FlaxCapture takes them. With
+    `enabled=False`, or ASSAY_CAPTURE=0 in the environment, the model runs as if this were not here.
 
         with assay.capturing(model, "captures", every=20) as capture:
             train(model)
@@ -50,6 +53,8 @@ def capturing(
         known += _FLAX_CHOICES if is_flax else ()
         raise BadInput(f"there is no choice {', '.join(unknown)}; there are {', '.join(known)}")
     options = replace(options or CaptureOptions(), **choices)
+    if not (switched_on() and enabled):
+        return NoFlaxCapture() if is_flax else NoTorchCapture()
     store = Store.create(Path(to))
     if is_flax:
         from assay.captures.jax import FlaxCapture
