@@ -1,6 +1,7 @@
 """Records about correctness, as timing and reports read them."""
 
 import re
+from collections.abc import Iterable
 
 from assay.records.schema import CELL_SECONDS, MODELS, Measurement, Record, Status
 
@@ -34,6 +35,15 @@ def is_verdict(record: Record) -> bool:
 def is_expected(stage: str, status: Status) -> bool:
     """True where there is nothing to look at: most models lack what some gate is about."""
     return status == "ok" or (stage == MODELS and status == "unsupported")
+
+
+def without_time(records: Iterable[Record]) -> list[str]:
+    """Stages that had no time for any result: something ended for want of it and nothing is ok."""
+    statuses: dict[str, set[Status]] = {}
+    for record in records:
+        if record.metric != CELL_SECONDS:
+            statuses.setdefault(record.stage, set()).add(record.status)
+    return [stage for stage, seen in statuses.items() if "timeout" in seen and "ok" not in seen]
 
 
 def is_wrong(record: Record) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay.records.schema import CELL_SECONDS, SEVERITY, Record
-from assay.records.verdicts import WRONG, cases_run
+from assay.records.verdicts import WRONG, cases_run, without_time
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
@@ -78,6 +78,8 @@ def judge(stages: Sequence[Stage]) -> tuple[str, str]:
         return "failed", "; ".join([*wrong, *incomplete, *([waiting] if unfinished else [])])
     if unfinished or not stages:
         return UNFINISHED, waiting
+    if late := without_time(record for stage in stages for record in stage.records):
+        return "failed", f"nothing was measured in its time: {', '.join(late)}"
     others = Counter(status for stage in stages for status in _statuses(stage))
     counts = ", ".join(f"{others[s]:,} {s}" for s in SEVERITY[:-1] if others[s])
     ended = f", with {counts}" if counts else ""

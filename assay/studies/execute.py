@@ -23,7 +23,7 @@ from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
 from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
-from assay.records.verdicts import is_expected
+from assay.records.verdicts import is_expected, without_time
 from assay.studies import plan
 from assay.studies.attempt import SCRATCH, Job, Limits
 from assay.studies.cell import outcome
@@ -70,7 +70,7 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     fails_on = {stage.name: stage.fails_on for stage in stages}
     if any(record.metric == "load" and record.status == "failed" for record in records):
         return BAD_INPUT
-    if any(record.status in fails_on[record.stage] for record in records):
+    if any(record.status in fails_on[record.stage] for record in records) or without_time(records):
         return DOES_NOT_HOLD
     subjects = [record for record in records if record.metric != CELL_SECONDS]
     unmeasured = ("skipped", "refused", "unsupported")

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 from io import StringIO
+from types import SimpleNamespace
 
 import pytest
-from build_run import append, begin, end, latency, workload
+from build_run import append, begin, end, latency, measured, workload
 from rich.console import Console
 
 from assay.records.schema import Measurement
@@ -16,6 +17,7 @@ from assay.reports.report import judge
 from assay.reports.run_tables import condensed, outcomes, provenance, stage_endings
 from assay.reports.table import Entry, Table, shorten_workloads
 from assay.reports.tables.results import tables
+from assay.studies.execute import exit_code
 
 
 def results(stage, records):
@@ -75,6 +77,21 @@ def test_a_run_that_skipped_everything_does_not_hold(tmp_path):
     end(run, "bench")
     verdict = ("unfinished", "nothing was measured, with 1 skipped")
     assert judge(read_contents(run).stages) == verdict
+
+
+def test_a_stage_without_time_for_any_result_does_not_hold(tmp_path):
+    """Beside a host that was measured, every cell of bench had timed out: "holds", exit code 0."""
+    run = begin(tmp_path)
+    append(run, "host", "cpu", measured("copy_bandwidth", 1.0, "GB/s", "cpu"))
+    append(run, "bench", "k1", latency("sdpa", [], status="timeout", reason="over 60 s"))
+    for name in ("host", "bench"):
+        end(run, name)
+    contents = read_contents(run)
+    assert judge(contents.stages) == ("failed", "nothing was measured in its time: bench")
+    stages = [SimpleNamespace(name=name, fails_on=("failed",)) for name in ("host", "bench")]
+    assert exit_code(contents.records, stages) == 1
+    append(run, "bench", "k2", latency("sdpa", [1.0, 2.0]))
+    assert judge(read_contents(run).stages) == ("ok", "holds, with 1 timeout")
 
 
 def test_a_failed_stage_without_records_is_a_failure(tmp_path):
