@@ -22,8 +22,8 @@ from assay.correctness.shrink import shrink
 from assay.host import Host
 from assay.instruments.out_of_memory import ran_out
 from assay.plugins import Plugin
+from assay.records import verdicts
 from assay.records.schema import Measurement, Status
-from assay.records.verdicts import incomplete
 from assay.subjects.outcome import (
     Begin,
     Unsupported,
@@ -188,7 +188,7 @@ def _summary(
     notes = [f"{len(refused)} cases unsupported: {refused[0].reason}"] if refused else []
     status: Status = "ok"
     if len(results) < planned:
-        status, notes = "timeout", [incomplete(len(results), planned), *notes]
+        status, notes = "timeout", [verdicts.incomplete(len(results), planned), *notes]
     elif not shares:
         return Measurement(
             subject=tested.name,
@@ -233,8 +233,8 @@ def _failure(
         value=smallest.share,
         unit="ratio",
         status=failing[0].status,
-        reason=f"{smallest.reason}; smallest failing case {smallest.spec.name}; "
-        f"{len(failing)} of {len(ran)} cases fail",
+        reason=f"{smallest.reason}; smallest failing case {smallest.spec.name}"
+        + verdicts.failing(len(failing), len(ran)),
         cause=cause,
         samples=[result.share for result in results if result.share is not None],
         source=judge.SOURCE,

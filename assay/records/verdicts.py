@@ -12,6 +12,8 @@ ERROR_OVER_BUDGET = "error_over_budget_"
 _WITHIN = (ERROR_OVER_BUDGET, "accuracy")
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
+# The end of the reason of a probe with failing cases.
+_FAILING = re.compile(r"; (\d+ of \d+) cases fail$")
 # The reason of a probe that had no time for all its cases; its status is timeout.
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
@@ -24,6 +26,17 @@ def incomplete(ran: int, planned: int) -> str:
 def cases_run(record: Measurement) -> str | None:
     """Cases that an incomplete probe ran, as `3 of 60`; None for any other record."""
     match = _INCOMPLETE.search(record.reason or "") if record.status == "timeout" else None
+    return match[1] if match else None
+
+
+def failing(count: int, ran: int) -> str:
+    """The end of the reason of a probe with failing cases."""
+    return f"; {count} of {ran} cases fail"
+
+
+def cases_failing(record: Measurement) -> str | None:
+    """Cases that fail a probe, as `3 of 60`; None where none does or a single one was run."""
+    match = _FAILING.search(record.reason or "")
     return match[1] if match else None
 
 

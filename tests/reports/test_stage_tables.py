@@ -6,6 +6,7 @@ from build_run import append, begin, end, measured
 from assay.laws.curves import MEASURING
 from assay.plugins import listing, load
 from assay.records.schema import WorkloadIdentity
+from assay.records.verdicts import failing
 from assay.reports.build import build
 from assay.reports.contents import read_contents
 from assay.reports.report import Report, compose
@@ -114,7 +115,7 @@ def test_verdicts_stand_beside_each_other_and_causes_are_given(tmp_path):
         samples=[0.2, 40.0],
         workload=None,
         status="failed",
-        reason="out is off by 1; smallest failing case b1_h1",
+        reason="out is off by 1; smallest failing case b1_h1" + failing(3, 15),
         cause="the scale is applied twice",
     )
     hung = measured("shapes", None, "", "mine", status="timeout", reason="too long", workload=None)
@@ -126,7 +127,10 @@ def test_verdicts_stand_beside_each_other_and_causes_are_given(tmp_path):
     assert (table.title, table.columns) == ("Verdicts", ("probe", "eager", "mine"))
     words = [[entry.text for entry in row] for row in table.entries]
     assert words == [["accuracy", "ok", "FAILS"], ["shapes", "—", "HANGS"]]
-    assert table.entries[0][1].detail == "2 cases, 0.5000"
+    assert [entry.detail for entry in table.entries[0][1:]] == [
+        "2 cases, 0.5000",
+        "3 of 15 cases, 40",
+    ]
     cause = "likely cause: the scale is applied twice"
     assert any(cause in str(row) for row in report.outcomes.rows)
 

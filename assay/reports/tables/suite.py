@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from assay.records.schema import CELL_SECONDS, Record
-from assay.records.verdicts import cases_run
+from assay.records.verdicts import cases_failing, cases_run
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table
 
@@ -11,7 +11,7 @@ STAGES = ("suite",)
 _WORDS = {"ok": "ok", "failed": "FAILS", "oom": "OOM", "timeout": "HANGS"}
 _NOTE = (
     "A verdict is followed by the number of cases and the worst error as a share of its budget; "
-    "for a probe that fails, by the error of its smallest failing case."
+    "FAILS by how many of its cases fail and the error of the smallest of them."
 )
 
 
@@ -46,5 +46,6 @@ def _entry(record: Record | None) -> Entry:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status
     worst = "" if record.value is None else f", {number(record.value)}"
-    detail = f"{len(record.samples)} cases{worst}" if record.samples else ""
+    counts = cases_failing(record) or (str(len(record.samples)) if record.samples else "")
+    detail = f"{counts} cases{worst}" if counts else ""
     return Entry(text=_WORDS[record.status], detail=detail, hint=record.reason or "", tone=tone)
