@@ -52,6 +52,15 @@ class Plugin:
         return self.doc.strip().partition("\n")[0]
 
 
+# What `pip install` calls a package that is imported by another name.
+_DISTRIBUTIONS = {"flash_attn": "flash-attn", "flashinfer": "flashinfer-python"}
+
+
+def how_to_install(packages: Iterable[str]) -> str:
+    """The command that installs packages, which are named as they are imported."""
+    return f"pip install {' '.join(_DISTRIBUTIONS.get(name, name) for name in packages)}"
+
+
 def installed(package: str) -> bool:
     """True where `package` can be found, without importing it."""
     return importlib.util.find_spec(package.partition(".")[0]) is not None

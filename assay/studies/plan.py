@@ -63,11 +63,9 @@ def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Rec
         blocked |= {subject: ("refused", reason) for subject, reason in refused.items()}
     for subject, plugin in implementations(cell).items():
         if plugin.missing:
-            packages = ", ".join(plugin.missing)
-            blocked[subject] = (
-                "skipped",
-                f"not installed here: {packages} (pip install {packages})",
-            )
+            hint = plugins.how_to_install(plugin.missing)
+            reason = f"not installed here: {', '.join(plugin.missing)} ({hint})"
+            blocked[subject] = ("skipped", reason)
     if cell.device not in {device.label for device in host.devices}:
         reason = f"there is no device {cell.device} here; `assay doctor` shows those there are"
         blocked |= {subject: ("skipped", reason) for subject in cell.subjects}

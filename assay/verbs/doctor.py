@@ -10,6 +10,7 @@ from assay.verbs import _flags as flags
 if TYPE_CHECKING:
     from assay.devices import Device
     from assay.host import Host
+    from assay.plugins import Plugin
     from assay.records.schema import Measurement
     from assay.reports.table import Table
 
@@ -105,8 +106,9 @@ def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
             if plugin.problem:
                 rows.append((f"{kind}/{plugin.name}", "no", plugin.problem))
             elif plugin.missing:
-                hint = f"pip install {' '.join(plugin.missing)}"
-                rows.append((f"{kind}/{plugin.name}", "no", hint))
+                rows.append((f"{kind}/{plugin.name}", "no", plugins.how_to_install(plugin.missing)))
+            elif kind == "sequence" and (reason := _refusal(plugin, here, folders)):
+                rows.append((f"{kind}/{plugin.name}", "no", reason))
             elif plugin.requires:
                 rows.append((f"{kind}/{plugin.name}", "yes", f"with {', '.join(plugin.requires)}"))
     for package, purpose in _OPTIONAL.items():
@@ -114,6 +116,22 @@ def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
         how = f"with {package}" if available else f"pip install {package}"
         rows.append((purpose, "yes" if available else "no", how))
     return Table(title="What runs here", columns=("name", "runs", "how"), rows=tuple(rows))
+
+
+def _refusal(plugin: "Plugin", here: "Host", folders: "tuple[Path, ...]") -> str | None:
+    """Why an implementation takes the plainest workload in no dtype on this machine's first device,
+    such as a kernel for GPUs alone; None where it takes one."""
+    from assay.attention import contract
+    from assay.workloads.spec import DTYPES, WorkloadSpec
+
+    sizes = dict(batch=1, heads=2, kv_heads=2, query_length=128, key_length=128, head_dim=64)
+    specs = [WorkloadSpec(**sizes, dtype=dtype, causal=True, seed=0) for dtype in DTYPES]
+    try:
+        loaded = contract.load(str(plugin.path), folders)
+        reasons = [loaded.refusal(spec, here) for spec in specs]
+    except Exception as error:  # of the implementation's own code
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+    return reasons[0] if all(reasons) else None
 
 
 _OPTIONAL = {

@@ -6,6 +6,8 @@ import os
 import pytest
 from command_line import SMALL, assay
 
+from assay.plugins import how_to_install
+
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory):
@@ -199,6 +201,17 @@ def test_every_verb_has_help_with_an_example(tmp_path):
 def test_list_says_what_is_missing(tmp_path):
     done = assay("list", "sequence", cwd=tmp_path, hide=("torch",))
     assert done.returncode == 0 and "not installed: torch" in done.stdout
+
+
+def test_doctor_says_what_does_not_run_here_and_why(tmp_path, monkeypatch):
+    """It said yes to kernels for GPUs alone on a machine without one, and `pip install flash_attn`,
+    which is no package's name."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = assay("doctor", "--no-peaks", cwd=tmp_path)
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if "sequence/" in line}
+    assert " yes " in rows["sequence/sdpa_math"]
+    assert " no " in rows["sequence/sdpa_cudnn"] and "GPUs only" in rows["sequence/sdpa_cudnn"]
+    assert how_to_install(["flash_attn", "triton"]) == "pip install flash-attn triton"
 
 
 def test_doctor_as_json(tmp_path):

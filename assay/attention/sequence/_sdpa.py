@@ -43,7 +43,7 @@ def attend(
 def refusal(spec: WorkloadSpec, host: Host, *, backend: SDPBackend) -> str | None:
     """The reason why torch will not run a workload with `backend`; None where it will."""
     if not host.accelerators and backend not in _ON_CPU:
-        return f"torch has a {backend.name} kernel for GPUs only"
+        return f"torch has its {backend.name} kernel for GPUs only"
     if host.accelerators and not torch.cuda.is_available():
         return f"torch {torch.__version__} sees no GPU"
     device = torch.device("cuda" if host.accelerators else "cpu")
