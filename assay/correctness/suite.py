@@ -19,6 +19,7 @@ from assay.correctness.cases import CaseGenerator, cost, interleaved_by_cost
 from assay.correctness.diagnosis.cause import likely_cause
 from assay.correctness.second_process import SecondProcessResult
 from assay.correctness.shrink import shrink
+from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments.out_of_memory import ran_out
 from assay.plugins import Plugin
@@ -27,9 +28,9 @@ from assay.records.schema import Measurement, Status
 from assay.subjects.outcome import (
     Begin,
     Unsupported,
+    apply_probe,
     device_lost,
     lack_of_memory,
-    measurements_of,
 )
 from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_of
 from assay.workloads.spec import WorkloadSpec
@@ -143,11 +144,11 @@ def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpe
     """Run one probe on one case; an exception of the implementation is an outcome too."""
     try:
         call = tested.bind(spec)
-        measurements = measurements_of(probe.measure(call, call.workload, tested.host))
+        measurements = apply_probe(probe, call, call.workload, tested.host)
     except Unsupported as refusal:
         return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
-    except judge.MalformedResult as malformed:
-        return CaseResult(spec=spec, status="failed", reason=str(malformed))
+    except (judge.MalformedResult, BadInput) as error:
+        return CaseResult(spec=spec, status="failed", reason=str(error))
     except Exception as error:
         if device_lost(error):
             raise  # nothing works in this process any more; a new one goes on with the others

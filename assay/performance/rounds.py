@@ -21,7 +21,7 @@ from assay.laws.pairs import FEWEST_ROUNDS
 from assay.performance.timer import FACTORS, Timer
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
-from assay.subjects.outcome import Begin, InputsChanged, measurements_of
+from assay.subjects.outcome import Begin, InputsChanged, apply_probe
 
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3
@@ -124,7 +124,7 @@ def interleaved(
 
 def applied(probe: ModuleType, host: Host) -> Measure:
     """The probe as a function of a subject."""
-    return lambda subject: measurements_of(probe.measure(subject, subject.workload, host))
+    return lambda subject: apply_probe(probe, subject, subject.workload, host)
 
 
 def renewed(subject: Subject, factor: float) -> Subject:

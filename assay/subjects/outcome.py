@@ -5,16 +5,18 @@ A failure is a measurement like any other; what is raised here becomes one in `o
 
 import sys
 import traceback
+from types import ModuleType
 
 import msgspec
 
 from assay import plugins
 from assay.errors import BadInput
+from assay.host import Host
 from assay.instruments.out_of_memory import held_by_others, ran_out
 from assay.records.schema import Measurement, Status
 from assay.subjects.contract import Subject
 from assay.workloads.spec import WorkloadSpec
-from assay.workloads.workload import identity
+from assay.workloads.workload import Workload, identity
 
 
 class Begin(msgspec.Struct, frozen=True):
@@ -68,6 +70,23 @@ def outcome_of(
         reason=reason,
         workload=identity(workload) if workload else None,
     )
+
+
+def apply_probe(
+    probe: ModuleType, subject: Subject, workload: Workload, host: Host
+) -> list[Measurement]:
+    """Return what a probe measures. An error in the code of a user's probe is not told as the
+    subject's: it is BadInput, with the place."""
+    try:
+        return measurements_of(probe.measure(subject, workload, host))
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        if probe.__name__.startswith("assay.") or place.filename != probe.__file__:
+            raise
+        raise BadInput(
+            f"the probe itself raises {type(error).__name__}: {error} ({place.filename}, line "
+            f"{place.lineno}), so nothing was learned"
+        ) from error
 
 
 def measurements_of(returned: object) -> list[Measurement]:

@@ -1,7 +1,7 @@
 """Files of a user's own on the command line, and those that a run of someone else names."""
 
 import pytest
-from command_line import IDENTITY, assay
+from command_line import IDENTITY, SMALL, assay
 
 
 @pytest.fixture
@@ -68,6 +68,23 @@ def test_a_probe_of_correctness_may_return_dicts(tmp_path):
     )
     done = assay("check", "sdpa", "--probe", "half", "--plugins", tmp_path, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "verb, head",
+    [
+        ("check", "STAGE = 'check'\n\n\ndef cases(generator):\n    return [generator.spec()]\n"),
+        ("bench", "STAGE = 'bench'\n"),
+    ],
+)
+def test_a_probe_that_raises_is_named_as_the_one_that_does(tmp_path, verb, head):
+    """`raises ZeroDivisionError` stood under the implementation, which had done nothing wrong."""
+    (tmp_path / "half.py").write_text(f"{head}\n\ndef measure(call, *_):\n    call()\n    1 / 0\n")
+    flags = ["--plugins", tmp_path, *(SMALL if verb == "bench" else [])]
+    probes = "half" if verb == "check" else "half,accuracy"
+    done = assay(verb, "sdpa", "--probe", probes, *flags, cwd=tmp_path)
+    words = " ".join(done.stdout.split())
+    assert done.returncode == 1 and "the probe itself raises ZeroDivisionError" in words
 
 
 @pytest.mark.parametrize("verb", ["run", "plan"])
