@@ -81,10 +81,10 @@ test test-full: export OMP_NUM_THREADS = 1
 test test-full: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 2
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
 
 test-full: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 2 -m 'slow or not slow'
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m 'slow or not slow'
 
 benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks
