@@ -9,12 +9,13 @@ import pytest
 import assay
 from assay import plugins
 
-# Compiled for every case, or interpreted: a quick check takes minutes and runs in `make test-full`
-# alone, on a few cases where it would take ten. They have tests of their own.
+# Compiled for every case, or interpreted: a quick check takes minutes, so `make test-full` alone
+# has it, on a few cases. They have tests of their own.
+FEW = {"probes": ["accuracy", "gradients", "causality"], "cases": 8}
 SLOW = {
-    "flash2_triton": {},
-    "jax_pallas": {"probes": ["accuracy", "gradients", "causality"], "cases": 8},
-    "jax_xla": {},
+    "flash2_triton": FEW,
+    "jax_pallas": FEW,
+    "jax_xla": FEW,
     "flex": {"probes": ["accuracy"], "cases": 4},
 }
 NO_HURRY_S = 1500
