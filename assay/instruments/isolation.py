@@ -22,6 +22,17 @@ Ending = Literal["finished", "timeout", "oom", "crashed"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of a process. With `stall_s`, the file `progress` must change at least that often once
+    it is there."""
+
+    timeout_s: float
+    memory_bytes: float | None = None
+    progress: str | None = None
+    stall_s: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Exit:
     """End of a process, with the reason where it did not finish by itself."""
 
@@ -35,16 +46,10 @@ def run(
     *,
     stdout: BinaryIO,
     stderr: BinaryIO,
-    timeout_s: float,
-    memory_bytes: int,
     environment: dict[str, str],
-    progress: Path | None = None,
-    stall_s: float | None = None,
+    limits: Limits,
 ) -> Exit:
-    """Run `command` to its end or to a limit. An interrupt of ours ends it too.
-
-    With `stall_s`, the file `progress` must change at least that often once it is there.
-    """
+    """Run `command` to its end or to a limit. An interrupt of ours ends it too."""
     start = time.monotonic()
     kills_before = kernel_oom_kills()
     process = subprocess.Popen(
@@ -56,70 +61,82 @@ def run(
         start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end the group
     )
     try:
-        stopped = _watch(process, start + timeout_s, memory_bytes, progress, stall_s)
+        stopped = _watch(process, start + limits.timeout_s, limits)
     finally:
-        _end_group(process)
-    elapsed_s = time.monotonic() - start
-    if stopped == "timeout":
-        reason = f"ran longer than {timeout_s:g} s (CELL_TIMEOUT_S)"
-        return Exit(ending="timeout", reason=reason, elapsed_s=elapsed_s)
-    if stopped == "stalled":
-        reason = f"took longer than {stall_s:g} s for one case (CASE_TIMEOUT_S)"
-        return Exit(ending="timeout", reason=reason, elapsed_s=elapsed_s)
-    if stopped == "oom":
-        reason = f"used more than {memory_bytes / 2**30:.1f} GiB of memory (CELL_MEMORY_PERCENT)"
-        return Exit(ending="oom", reason=reason, elapsed_s=elapsed_s)
-    ending, reason = by_code(process.returncode, kernel_oom_kills() > kills_before)
+        kill_group(process.pid)
+        process.wait()
+    oom_kills = kernel_oom_kills() > kills_before
+    return exit_of(stopped, process.returncode, oom_kills, limits, time.monotonic() - start)
+
+
+def exit_of(
+    stopped: str | None, code: int, oom_kills: bool, limits: Limits, elapsed_s: float
+) -> Exit:
+    """The end of a cell's process in words: by the limit that it passed, or else by its code."""
+    passed: dict[str, tuple[Ending, str]] = {
+        "timeout": ("timeout", f"ran longer than {limits.timeout_s:g} s (CELL_TIMEOUT_S)"),
+        "stalled": (
+            "timeout",
+            f"took longer than {limits.stall_s or 0:g} s for one case (CASE_TIMEOUT_S)",
+        ),
+        "oom": (
+            "oom",
+            f"used more than {(limits.memory_bytes or 0) / 2**30:.1f} GiB of memory "
+            "(CELL_MEMORY_PERCENT)",
+        ),
+    }
+    ending, reason = passed[stopped] if stopped else by_code(code, oom_kills)
     return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s)
 
 
-def exit_with_parent(parent_pid: int) -> None:
-    """Have the kernel kill this process when its parent dies, so that a killed study leaves none.
+def exit_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when its parent dies: a killed study leaves none.
 
     Linux only; elsewhere it does nothing.
     """
     if sys.platform != "linux":
         return
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(set_parent_death_signal, number)
     if os.getppid() != parent_pid:  # the parent died before the request
         os._exit(1)
 
 
-def _watch(
-    process: subprocess.Popen,
-    deadline: float,
-    memory_bytes: int,
-    progress: Path | None,
-    stall_s: float | None,
-) -> str | None:
+def _watch(process: subprocess.Popen, deadline: float, limits: Limits) -> str | None:
     """Wait for the end; returns the limit that was passed, if one was."""
     while True:
         try:
             process.wait(timeout=_POLL_S)
             return None
         except subprocess.TimeoutExpired:
-            if time.monotonic() > deadline:
-                return "timeout"
-            if resident_bytes(process.pid) > memory_bytes:
-                return "oom"
-            if progress and stall_s and _age_s(progress) > stall_s:
-                return "stalled"
+            if stopped := passed_limit(process.pid, deadline, limits):
+                return stopped
 
 
-def _age_s(file: Path) -> float:
+def passed_limit(pid: int, deadline: float, limits: Limits) -> str | None:
+    """The limit that a process has passed by now: timeout, oom or stalled; None for none."""
+    if time.monotonic() > deadline:
+        return "timeout"
+    if limits.memory_bytes is not None and resident_bytes(pid) > limits.memory_bytes:
+        return "oom"
+    if limits.progress and limits.stall_s and _age_s(limits.progress) > limits.stall_s:
+        return "stalled"
+    return None
+
+
+def _age_s(file: str) -> float:
     """Seconds since a file last changed; 0 while it is not there."""
     try:
-        return time.time() - file.stat().st_mtime
+        return time.time() - os.stat(file).st_mtime
     except FileNotFoundError:
         return 0.0
 
 
-def _end_group(process: subprocess.Popen) -> None:
-    """Leave nothing of the process behind, its own children included."""
-    with suppress(ProcessLookupError):  # every member has ended by itself
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def kill_group(pid: int) -> None:
+    """Leave nothing of a process that leads its group, its own children included."""
+    for kill in (os.killpg, os.kill):  # the second for one that does not lead a group yet
+        with suppress(ProcessLookupError):
+            kill(pid, signal.SIGKILL)
 
 
 def by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | None]:

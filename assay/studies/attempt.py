@@ -15,11 +15,12 @@ from pathlib import Path
 
 import msgspec
 
+from assay import plugins
 from assay.host import CHECKOUT
-from assay.instruments import isolation
+from assay.instruments import fork_server, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
-from assay.studies.cell import Cell, encode, outcome
+from assay.studies.cell import Cell, encode, implementations, outcome
 from assay.subjects.outcome import Begin
 
 _LAST_WORDS_BYTES = 2000
@@ -78,24 +79,18 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=job.folder) as scratch:
         request, result = Path(scratch, "request.json"), Path(scratch, "result.jsonl")
         request.write_bytes(encode(job.stage, cell))
-        arguments = [str(request), str(result), str(os.getpid())]
         out, err = job.folder / "stdout.log", job.folder / "stderr.log"
-        with explained(job.folder), open(out, "ab") as stdout, open(err, "ab") as stderr:
-            heading = f"== {cell.name} {' '.join(cell.subjects)}\n".encode()
-            for file in (stdout, stderr):
-                file.write(heading)
-                file.flush()
-            before = stderr.tell()
-            exit = isolation.run(
-                [sys.executable, "-m", "assay.studies.worker", *arguments],
-                stdout=stdout,
-                stderr=stderr,
-                timeout_s=job.limits.timeout_s,
-                memory_bytes=job.limits.memory_bytes,
-                environment=_environment(cell),
-                progress=result,
-                stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
-            )
+        for path in (out, err):
+            with explained(path), open(path, "a") as file:
+                file.write(f"== {cell.name} {' '.join(cell.subjects)}\n")
+        before = err.stat().st_size
+        limits = isolation.Limits(
+            timeout_s=job.limits.timeout_s,
+            memory_bytes=job.limits.memory_bytes,
+            progress=str(result),
+            stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
+        )
+        exit = _run(job.stage, cell, request, result, stdout=out, stderr=err, limits=limits)
         progress = _read(result)
     if exit.ending == "finished" and progress.ended:
         return _after_end(cell, progress)
@@ -106,6 +101,53 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
     if _makes_cases(cell) and progress.at and progress.at.probe:
         return _after_case(cell, progress, status, reason)
     return _after_subject(cell, progress, status, reason)
+
+
+def _run(
+    stage: str,
+    cell: Cell,
+    request: Path,
+    result: Path,
+    *,
+    stdout: Path,
+    stderr: Path,
+    limits: isolation.Limits,
+) -> isolation.Exit:
+    """Run a worker to its end: a fork of a process that has imported the cell's frameworks, or a
+    new Python where forking is not safe."""
+    environment = _environment(cell)
+    if fork_server.CAN_FORK:
+        return fork_server.run(
+            "assay.studies.worker:in_fork",
+            {"request": str(request), "result": str(result)},
+            imports=_imports(stage, cell),
+            environment=environment,
+            stdout=stdout,
+            stderr=stderr,
+            limits=limits,
+        )
+    arguments = [str(request), str(result), str(os.getpid())]
+    with open(stdout, "ab") as out, open(stderr, "ab") as err:
+        return isolation.run(
+            [sys.executable, "-m", "assay.studies.worker", *arguments],
+            stdout=out,
+            stderr=err,
+            environment=environment,
+            limits=limits,
+        )
+
+
+def _imports(stage: str, cell: Cell) -> list[str]:
+    """Modules of the cell's frameworks: those of its implementations, and the stage's own. Only
+    ours, for a user's file may do anything when it is imported."""
+    named = [plugin.literals.get("FRAMEWORK") for plugin in implementations(cell).values()]
+    named += plugins.find("stages", stage, cell.plugin_folders).literals["USES"]
+    modules = []
+    for name in dict.fromkeys(filter(None, named)):
+        framework = plugins.listing("frameworks").get(name)
+        if framework and not framework.missing:
+            modules += [f"assay.frameworks.{name}", *framework.literals.get("IMPORTS_LATER", ())]
+    return modules
 
 
 def _after_end(cell: Cell, progress: _Progress) -> _Attempt:

@@ -1,4 +1,5 @@
-"""The process in which one cell runs: `python -m assay.studies.worker REQUEST RESULT PARENT`.
+"""The process in which one cell runs: a fork, or where that is not safe
+`python -m assay.studies.worker REQUEST RESULT PARENT`.
 
 Measurements go to the file RESULT as they come, one JSON object per line, so that what was
 complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a crash would be, and
@@ -6,8 +7,9 @@ complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a cr
 """
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -18,9 +20,14 @@ from assay.studies import cell as cells
 from assay.subjects.outcome import Begin
 
 
-def main(request: str, result: str, parent: str) -> None:
+def in_fork(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Run a cell as the answer to a question, with nothing to say but what it writes."""
+    main(files["request"], files["result"])
+    yield from ()
+
+
+def main(request: str, result: str) -> None:
     """Run the cell described in the file `request`."""
-    exit_with_parent(int(parent))
     stage_name, cell = cells.decode(Path(request).read_bytes())
     stage = plugins.load(plugins.find("stages", stage_name, cell.plugin_folders))
     with open(result, "wb", buffering=0) as file:
@@ -43,4 +50,5 @@ def _write_line(file: BinaryIO, item: object) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    exit_with_parent(int(sys.argv[3]))
+    main(*sys.argv[1:3])

@@ -1,6 +1,5 @@
 """A fresh process says whether a kernel is right on its first call, time after time."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ pytest.importorskip("torch")
 from bound_calls import bound, written
 
 from assay.correctness.fresh_process import right_in_fresh_process
-from assay.instruments.fork_server import _server
+from assay.instruments import fork_server
 
 SOUND = Path(__file__).parent.parent / "planted" / "sound"
 CASE = "b1_h2_s17_d16"
@@ -51,9 +50,9 @@ def test_a_kernel_that_ends_its_process_gives_no_answer(tmp_path):
 def test_a_killed_process_is_started_again():
     sound = SOUND / "eager_plain.py"
     assert right(sound) is True
-    server = _server(os.getpid())
-    server.kill()
-    server.wait()
+    *_, server = fork_server._servers.values()
+    server.process.kill()
+    server.process.wait()
     assert right(sound) is True
 
 

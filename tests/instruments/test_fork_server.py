@@ -46,6 +46,30 @@ def grows(request):
     yield {"held": len(held)}
 
 
+def asks(request):
+    from assay.instruments import fork_server
+
+    answers = fork_server.ask("fork_questions:parent", {}, timeout_s=30)
+    yield {"own": os.getppid(), "asked": answers.values["parent"], "pid": os.getpid()}
+
+
+def parent(request):
+    yield {"parent": os.getppid()}
+
+
+def starts(request):
+    import subprocess
+
+    started = subprocess.Popen(["sleep", "60"])
+    yield {"started": started.pid}
+    time.sleep(request["to"])
+
+
+def threads(request):
+    status = open(f"/proc/{os.getppid()}/status").read()
+    yield {"threads": int(status.partition("Threads:")[2].split()[0])}
+
+
 def prints(request):
     print("not an answer")
     yield {"answer": 1}
@@ -54,17 +78,22 @@ def prints(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def questions(tmp_path_factory):
-    """A module that the server can import, and a server of this module's own."""
+    """A module that the server can import; another environment has a server of its own."""
     folder = tmp_path_factory.mktemp("questions")
     (folder / "fork_questions.py").write_text(QUESTIONS)
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = environment(folder)["PYTHONPATH"]
-    fork_server._server.cache_clear()
     yield
-    fork_server._server.cache_clear()
     os.environ.pop("PYTHONPATH")
     if before is not None:
         os.environ["PYTHONPATH"] = before
+
+
+def wait_until(holds):
+    until = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < until, "a process is still there"
+        time.sleep(0.05)
 
 
 def ask(function, *, timeout_s=30.0, **options):
@@ -103,15 +132,38 @@ def test_memory_has_a_limit():
     assert answers.out_of_memory and answers.ending == "it held more than 0.3 GiB"
 
 
+def test_a_fork_asks_the_process_that_forked_it():
+    """So the memory of a cell's calls costs no import of its own."""
+    answers = ask("asks").values
+    assert answers["own"] == answers["asked"] != answers["pid"]
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_what_a_fork_started_ends_with_it(seconds):
+    answers = ask("starts", to=seconds, timeout_s=2.0)
+    assert (answers.ending is None) == (seconds == 0)
+    status = Path(f"/proc/{answers.values['started']}/stat")
+    wait_until(lambda: not status.exists() or status.read_text().split()[2] == "Z")
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_framework_is_imported_without_threads_of_python(framework):
+    """A fork has only the thread that forked: what others held would stay locked."""
+    pytest.importorskip(framework)
+    modules = [f"assay.frameworks.{framework}"]
+    bare = ask("threads").values["threads"]
+    assert ask("threads", imports=modules, timeout_s=120).values["threads"] == bare
+
+
 def test_what_is_printed_is_no_answer():
     assert ask("prints").values == {"answer": 1}
 
 
 def test_a_killed_server_is_started_again():
     ask("counts", to=1)
-    server = fork_server._server(os.getpid())
-    server.kill()
-    server.wait()
+    *_, server = fork_server._servers.values()
+    server.process.kill()
+    server.process.wait()
     assert ask("counts", to=1).values
 
 
@@ -119,7 +171,8 @@ def test_an_answer_ends_with_whoever_asked():
     """The asker is killed while its question runs: server and fork end too."""
     code = (
         "from assay.instruments import fork_server\n"
-        "print(fork_server._server(__import__('os').getpid()).pid, flush=True)\n"
+        "fork_server.ask('fork_questions:counts', {'to': 0}, timeout_s=60)\n"
+        "print(*[s.process.pid for s in fork_server._servers.values()], flush=True)\n"
         "fork_server.ask('fork_questions:sleeps', {}, timeout_s=60)\n"
     )
     asker = subprocess.Popen(
@@ -131,7 +184,4 @@ def test_an_answer_ends_with_whoever_asked():
         time.sleep(0.05)
     asker.kill()
     asker.wait()
-    until = time.monotonic() + 60
-    while any(Path(f"/proc/{pid}").exists() for pid in (server, *forks)):
-        assert time.monotonic() < until, "the server or its fork is still there"
-        time.sleep(0.05)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (server, *forks)))

@@ -22,6 +22,7 @@ from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 SUPPLIES = True
+USES = ("torch",)
 _WAIT_S = 60.0  # nobody waits for this model, so it may wait for the disk
 
 

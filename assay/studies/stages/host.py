@@ -7,6 +7,8 @@ from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 from assay.studies.study import Study
 
+USES = ("torch",)
+
 
 def cells(study: Study) -> list[Cell]:
     """One cell for the device that the study runs on."""

@@ -14,6 +14,7 @@ from assay.subjects.outcome import Begin
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
 REQUIRES = ("torch",)
+USES = ("torch",)
 FAMILY = "family"  # the cell of all models without user code
 _LAYOUTS = "layouts"
 
