@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from assay.laws.crossover import Crossover
+from assay.laws.fitted import Laws
 from assay.laws.growth import Exponent
 from assay.laws.oom import OomLength
 from assay.laws.regression import Change
@@ -19,6 +20,17 @@ _CHANGES_NOTE = (
     "the threshold with and without that correction; the threshold is 1 %, or three standard "
     "deviations between processes of one program, as measured now."
 )
+
+
+def tables_of(laws: Laws) -> list[Table]:
+    """The tables of all laws that were fitted."""
+    tables = (
+        exponents_table(laws.exponents),
+        crossovers_table(laws.crossovers),
+        oom_lengths_table(laws.oom_lengths),
+        recommendations_table(laws.recommendations, laws.devices),
+    )
+    return [table for table in tables if table]
 
 
 def exponents_table(exponents: Sequence[Exponent]) -> Table | None:

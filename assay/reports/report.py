@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from assay.errors import CannotRunHere
+from assay.laws.fitted import fit_all
 from assay.records.schema import CELL_SECONDS, SEVERITY, Record
 from assay.records.verdicts import WRONG, cases_run, without_time
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
 from assay.reports.headlines import comparisons, replays, warnings
+from assay.reports.law_tables import tables_of
 from assay.reports.numerals import counted
 from assay.reports.ratios import ratio_table
 from assay.reports.run_tables import commit_text, condensed, outcomes, provenance, stage_endings
@@ -61,10 +64,18 @@ def compose(
         outcomes=condensed(outcomes(records)),
         stages=stage_endings(contents.stages),
         charts=tuple(charts),
-        results=tuple(tables),
+        results=(*tables, *_laws(contents)),
         ratios=tuple(table for name in names if (table := ratio_table(name, records))),
         provenance=tuple(provenance(contents.run)),
     )
+
+
+def _laws(contents: Contents) -> list[Table]:
+    """What the records obey, where they hold enough lengths for anything to be said."""
+    try:
+        return tables_of(fit_all(contents.records, [contents.run]))
+    except CannotRunHere:
+        return []
 
 
 def judge(stages: Sequence[Stage]) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from assay.reports.table import Table
 
 _WIDTH = 100
 _MOST_ROWS = 60
-_TABLES = ("Speed", "Speed of layers", "Memory")
+_TABLES = ("Speed", "Speed of layers", "Memory", "Growth with length", "Recommendations")
 _LEFT_OUT = ("kernel", "parts (forward)", "parts (both)", "tokens/s", "K and V", "reserved")
 
 

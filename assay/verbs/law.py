@@ -107,16 +107,9 @@ def _refuse_unknown(flag: str, names: Sequence[str], known: set[str]) -> None:
 
 
 def _show(laws: "Laws") -> None:
-    from assay.reports import law_tables
+    from assay.reports.law_tables import tables_of
     from assay.reports.terminal import console, show
 
     screen = console()
-    tables = (
-        law_tables.exponents_table(laws.exponents),
-        law_tables.crossovers_table(laws.crossovers),
-        law_tables.oom_lengths_table(laws.oom_lengths),
-        law_tables.recommendations_table(laws.recommendations, laws.devices),
-    )
-    for table in tables:
-        if table:
-            show(table, screen)
+    for table in tables_of(laws):
+        show(table, screen)

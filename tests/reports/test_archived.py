@@ -31,6 +31,17 @@ def test_a_report_is_made_of_it(copied):
     assert "1 of 3 cells failed" in built.markdown.read_text()
 
 
+def test_laws_stand_in_the_report_where_lengths_allow_them(copied, tmp_path):
+    source = CHECKOUT / "evidence" / "crossover-h200"
+    built = build(RunFolder(path=shutil.copytree(source, tmp_path / "lengths")))
+    page, text = built.markdown.read_text(), built.summary.read_text()
+    assert all(
+        f"### {t}\n" in page for t in ("Growth with length", "Crossovers", "Recommendations")
+    )
+    assert "Growth with length:" in text and "use flash2_triton at every length" in text
+    assert "### Growth" not in build(copied).markdown.read_text()
+
+
 def test_one_that_is_cut_off_is_refused(copied):
     copied.archive.write_bytes(copied.archive.read_bytes()[:-100])
     with pytest.raises(BadInput, match=r"cannot read .*metrics.jsonl.gz: "):
