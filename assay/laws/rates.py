@@ -35,6 +35,7 @@ Quantity = float | str
 class Rate:
     """Rates of one timed record, over the median of its samples; `reason` explains what is None."""
 
+    batches_per_s: float | None  # calls
     tokens_per_s: float | None  # batch * query_length
     tflops: float | None
     gbps: float | None
@@ -132,6 +133,7 @@ def _rate(record: Record, workload: WorkloadIdentity, work: _Work, ceilings: _Ce
     quantities = (elapsed, tokens, flops, traffic, compute, reading)
     reasons = dict.fromkeys(each for each in quantities if isinstance(each, str))
     return Rate(
+        batches_per_s=_ratio(1.0, elapsed),
         tokens_per_s=_ratio(tokens, elapsed),
         tflops=_ratio(flop_rate, 1e12),
         gbps=_ratio(byte_rate, 1e9),

@@ -12,7 +12,15 @@ from assay.reports.table import Table
 _WIDTH = 100
 _MOST_ROWS = 60
 _TABLES = ("Speed", "Speed of layers", "Memory", "Growth with length", "Recommendations")
-_LEFT_OUT = ("kernel", "parts (forward)", "parts (both)", "tokens/s", "K and V", "reserved")
+_LEFT_OUT = (
+    "kernel",
+    "parts (forward)",
+    "parts (both)",
+    "batches/s",
+    "tokens/s",
+    "K and V",
+    "reserved",
+)
 
 
 def summary_text(report: Report, run: Run) -> str:

@@ -27,6 +27,7 @@ def cell(*, metric="latency_ms", samples=SAMPLES, flops=8e11, traffic=4e8, **cha
 def test_a_rate_is_work_over_the_median():
     (rate,) = rates([*cell(), *ceilings()])
     assert rate.tokens_per_s == pytest.approx(1024 / 2e-3)
+    assert rate.batches_per_s == pytest.approx(1 / 2e-3)
     assert rate.tflops == pytest.approx(400.0) and rate.compute_share == pytest.approx(0.5)
     assert rate.gbps == pytest.approx(200.0) and rate.memory_share == pytest.approx(0.05)
     assert rate.intensity == pytest.approx(2000.0)

@@ -82,6 +82,7 @@ def test_the_main_table_tells_time_ratio_rate_share_memory_and_kernel(made):
     assert row["TFLOP/s"].value == pytest.approx(0.5)
     assert (row["of ceiling"].text, row["of ceiling"].detail) == ("50 %", "compute-bound")
     assert row["tokens/s"].value == pytest.approx(128e3)
+    assert row["batches/s"].value == pytest.approx(1e3)
     assert row["peak forward"].text == "3 MiB" and "a counter" in row["peak forward"].hint
     assert row["kernel"].text == "fwd" and "copy 10 %" in row["kernel"].hint
 

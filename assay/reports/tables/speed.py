@@ -22,8 +22,9 @@ PLACE = 10
 _NOTE = (
     "Times are medians over rounds, with their quartiles; forward, backward alone, and both. "
     "A ratio is the median of per-round ratios of time, with a 95 % bootstrap interval: below 1 is "
-    "faster. TFLOP/s and tokens/s are of the forward pass, its FLOPs by formula; the share is of "
-    "the ceiling measured here that its intensity says applies. Peak memory is above the inputs."
+    "faster. TFLOP/s, batches/s and tokens/s are of the forward pass, its FLOPs by formula; the "
+    "share is of the ceiling measured here that its intensity says applies. Peak memory is above "
+    "the inputs."
 )
 
 
@@ -40,6 +41,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         "both (ms)": lambda row: row.time(TRAINING),
         "TFLOP/s": lambda row: _rate(row, "tflops"),
         "of ceiling": _share,
+        "batches/s": lambda row: _rate(row, "batches_per_s"),
         "tokens/s": lambda row: _rate(row, "tokens_per_s"),
         "peak forward": lambda row: row.size("forward_peak_bytes"),
         "peak both": lambda row: row.size("training_peak_bytes"),
@@ -51,7 +53,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
             rows,
             columns,
             note=_NOTE,
-            spare=("kernel", "tokens/s", "peak both", "of ceiling", "both (ms)"),
+            spare=("kernel", "batches/s", "tokens/s", "peak both", "of ceiling", "both (ms)"),
             always=("forward (ms)",),
         )
     ]
