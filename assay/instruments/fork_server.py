@@ -18,6 +18,7 @@ a guard would run again in every answer.
 import atexit
 import json
 import os
+import random
 import selectors
 import signal
 import socket
@@ -46,6 +47,7 @@ from assay.instruments.isolation import (
 )
 
 _POLL_S = 0.02
+_PATIENCE_S = 10.0  # for a server to end by itself; it may be importing
 _ENDED = "the process that forks for it ended"
 CAN_FORK = sys.platform == "linux"
 
@@ -81,7 +83,7 @@ def ask(
         **({"stdout": _own_stderr, "stderr": _own_stderr} if _own_stderr else {}),
     }
     end: dict[str, Any] | None = None
-    for line in _lines(question, dict(os.environ)):
+    for line in _lines(question):
         if "end" in line:
             end = line["end"]
         else:
@@ -140,24 +142,30 @@ class _Server:
 
     def close(self) -> None:
         """End it, with all that it forked."""
-        self.lines.close()
+        with suppress(OSError):  # it may be gone, with a question that it never read
+            self.lines.close()
         if self.process:
-            self.process.wait()
+            try:
+                self.process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
 
 
-# By the process that asks, for a fork of it has none yet, and by environment: what is imported
-# reads it.
-_servers: dict[tuple[int, frozenset], _Server] = {}
+# By the process that asks, for a fork of it has none yet, and by the environment that was asked
+# for, which what is imported reads; None for that of the first question.
+_Key = tuple[int, frozenset[tuple[str, str]] | None]
+_servers: dict[_Key, _Server] = {}
 _own_server: _Server | None = None  # in a fork: the process that forked it,
 _own_stderr: str | None = None  # and the file that stderr goes to
 
 
-def _lines(question: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _lines(
+    question: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield what is said about a question; on any interrupt its process is ended."""
-    key = (os.getpid(), frozenset(environment.items()))
-    server = _own_server or _servers.get(key)
-    if server is None or not server.is_there:
-        server = _servers[key] = _started(environment)
+    chosen = None if environment is None else frozenset(environment.items())
+    server = _own_server or _found((os.getpid(), chosen))
     done = False
     try:
         print(json.dumps(question), file=server.lines, flush=True)
@@ -172,6 +180,18 @@ def _lines(question: Mapping[str, Any], environment: Mapping[str, str]) -> Itera
             _forget(server)
 
 
+def _found(key: _Key) -> _Server:
+    """The server of a key, which takes the place of one with another environment: each holds what
+    it imported in memory."""
+    known = _servers.get(key)
+    if known and known.is_there:
+        return known
+    for other in [other for other in _servers if other[0] == key[0] and other[1] and key[1]]:
+        _forget(_servers[other])
+    server = _servers[key] = _started(dict(key[1]) if key[1] else None)
+    return server
+
+
 def _forget(server: _Server) -> None:
     """End a server, or a fork's line to its own, and what answers there."""
     global _own_server
@@ -182,13 +202,13 @@ def _forget(server: _Server) -> None:
     server.close()
 
 
-def _started(environment: Mapping[str, str]) -> _Server:
+def _started(environment: Mapping[str, str] | None) -> _Server:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-m", __name__, str(os.getpid()), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
-            env=dict(environment),
+            env=environment,
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end it
         )
@@ -229,10 +249,10 @@ class _Loop:
         """Answer until whoever started this closes its end."""
         while self.first in self.texts:
             for key, _ in self.selector.select(_POLL_S if self.forks else None):
-                if isinstance(key.fileobj, socket.socket):
+                if key.fileobj in self.texts:
                     self._read(key.fileobj)
-                elif key.fd in self.forks:
-                    self._finish(self.forks[key.fd])
+                elif key.fileobj in self.forks:
+                    self._finish(self.forks[key.fileobj])
             for fork in list(self.forks.values()):
                 if not fork.stopped:
                     fork.stopped = passed_limit(fork.pid, fork.deadline, fork.limits)
@@ -319,6 +339,7 @@ class _Loop:
             for pidfd in self.forks:
                 os.close(pidfd)
             _redirect(question)
+            _draw_anew()
             _own_server = _Server(process=None, lines=_as_lines(line))
             _own_stderr = question.get("stderr")
             _answer(question, _as_lines(asker))
@@ -339,6 +360,13 @@ def _redirect(question: Mapping[str, Any]) -> None:
             file = os.open(question[name], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
             os.dup2(file, descriptor)
             os.close(file)
+
+
+def _draw_anew() -> None:
+    """Forks would all draw the numbers that the server would have drawn."""
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
 
 
 def _leave(code: int) -> NoReturn:

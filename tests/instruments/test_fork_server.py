@@ -10,6 +10,7 @@ import pytest
 from new_process import environment
 
 from assay.instruments import fork_server
+from assay.instruments.isolation import Limits
 
 QUESTIONS = """
 import os, time
@@ -57,6 +58,11 @@ def parent(request):
     yield {"parent": os.getppid()}
 
 
+def says(request):
+    print(os.environ["SAID"])
+    yield from ()
+
+
 def starts(request):
     import subprocess
 
@@ -70,6 +76,14 @@ def threads(request):
     yield {"threads": int(status.partition("Threads:")[2].split()[0])}
 
 
+def draws(request):
+    import random
+
+    import numpy as np
+
+    yield {"drawn": [random.random(), float(np.random.rand())]}
+
+
 def prints(request):
     print("not an answer")
     yield {"answer": 1}
@@ -78,15 +92,22 @@ def prints(request):
 
 @pytest.fixture(scope="module", autouse=True)
 def questions(tmp_path_factory):
-    """A module that the server can import; another environment has a server of its own."""
+    """A module that the server can import, and a server of this module's own."""
     folder = tmp_path_factory.mktemp("questions")
     (folder / "fork_questions.py").write_text(QUESTIONS)
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = environment(folder)["PYTHONPATH"]
+    forget_servers()
     yield
+    forget_servers()
     os.environ.pop("PYTHONPATH")
     if before is not None:
         os.environ["PYTHONPATH"] = before
+
+
+def forget_servers():
+    for server in list(fork_server._servers.values()):
+        fork_server._forget(server)
 
 
 def wait_until(holds):
@@ -153,6 +174,28 @@ def test_a_framework_is_imported_without_threads_of_python(framework):
     modules = [f"assay.frameworks.{framework}"]
     bare = ask("threads").values["threads"]
     assert ask("threads", imports=modules, timeout_s=120).values["threads"] == bare
+
+
+def test_forks_do_not_draw_the_same_numbers():
+    """A timed call is checked on values that it cannot know beforehand."""
+    first, second = (ask("draws", imports=["numpy"]).values["drawn"] for _ in range(2))
+    assert not set(first) & set(second)
+
+
+def test_another_environment_takes_the_place_of_the_first(tmp_path):
+    files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
+    for value in ("a", "b"):
+        surroundings = {**os.environ, "SAID": value}
+        end = fork_server.run(
+            "fork_questions:says",
+            {},
+            environment=surroundings,
+            limits=Limits(timeout_s=30),
+            **files,
+        )
+        assert end.ending == "finished"
+    assert files["stdout"].read_text().split() == ["a", "b"]
+    assert len([key for key in fork_server._servers if key[1]]) == 1
 
 
 def test_what_is_printed_is_no_answer():
