@@ -1,15 +1,13 @@
-"""A function in a process that has done nothing else, without the price of a new Python.
+"""A process that imports what is needed, calls nothing, and forks for each question.
 
 Importing torch takes 3 s, and whoever asks for a process of its own asks often: a study for each of
-its cells, a cell for the memory of each of its calls. So one process imports what is needed, calls
-nothing and touches no device, and forks for each question, which takes 0.03 s. The first question
-starts it: `python -m assay.instruments.fork_server PID FD`. A line of JSON on the socket FD is a
-question, one line comes back for each answer and one for the end. It has no threads, for a fork of
-threads may hang: one loop waits for lines, for ends of forks, and for limits to be passed. A fork
-may ask in its turn, so that a cell and the memory of its calls come out of the same process.
-
-Whoever asked ends: its forks are killed with all that they started. Where forking is not safe
-(macOS, Windows) it answers one question itself and ends.
+its cells, a cell for the memory of each of its calls. A fork takes 0.03 s, and is as fresh: nothing
+was called before it and no device was touched. `python -m assay.instruments.fork_server PID FD` is
+started by the first question (forks.py). A line of JSON on the socket FD is a question; one line
+comes back for each answer, and one for the end. It has no threads, for a fork of threads may hang:
+one loop waits for lines, for ends of forks, and for limits to be passed. When whoever asked ends,
+its forks are killed with all that they started. Where forking is not safe (macOS, Windows) it
+answers one question itself and ends.
 
 The standard library's forkserver imports the main module of whoever asks: a user's script without
 a guard would run again in every answer.
@@ -22,24 +20,21 @@ import random
 import selectors
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from assay.instruments import forks
+from assay.instruments.forks import CAN_FORK, Server, as_lines
 from assay.instruments.isolation import (
-    Exit,
     Limits,
-    by_code,
-    exit_of,
     exit_with_parent,
     kernel_oom_kills,
     kill_group,
@@ -47,178 +42,6 @@ from assay.instruments.isolation import (
 )
 
 _POLL_S = 0.02
-_PATIENCE_S = 10.0  # for a server to end by itself; it may be importing
-_ENDED = "the process that forks for it ended"
-CAN_FORK = sys.platform == "linux"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Answers:
-    """Values that the function yielded, merged, and the reason where it ended early."""
-
-    values: dict[str, Any]
-    ending: str | None = None
-    out_of_memory: bool = False
-
-
-def ask(
-    function: str,
-    request: Mapping[str, Any],
-    *,
-    imports: Sequence[str] = (),
-    timeout_s: float,
-    memory_bytes: float | None = None,
-) -> Answers:
-    """Call `function`, named "module:function", on `request` in a fork; it yields dicts.
-
-    `imports` are modules that the process shares with all its forks. Answers must be plain data
-    for JSON; what the function prints goes to stderr.
-    """
-    values: dict[str, Any] = {}
-    question = {
-        "function": function,
-        "request": request,
-        "imports": list(imports),
-        "limits": {"timeout_s": timeout_s, "memory_bytes": memory_bytes},
-        **({"stdout": _own_stderr, "stderr": _own_stderr} if _own_stderr else {}),
-    }
-    end: dict[str, Any] | None = None
-    for line in _lines(question):
-        if "end" in line:
-            end = line["end"]
-        else:
-            values |= line
-    if end is None:
-        return Answers(values=values, ending=_ENDED)
-    words = {
-        "timeout": f"it took longer than {timeout_s:g} s",
-        "oom": f"it held more than {(memory_bytes or 0) / 2**30:.1f} GiB",
-    }
-    ending, reason = by_code(end["code"], end["oom_kills"])
-    short = end["stopped"] == "oom" or ending == "oom"
-    return Answers(values=values, ending=words.get(end["stopped"], reason), out_of_memory=short)
-
-
-def run(
-    function: str,
-    request: Mapping[str, Any],
-    *,
-    imports: Sequence[str] = (),
-    environment: Mapping[str, str],
-    stdout: Path,
-    stderr: Path,
-    limits: Limits,
-) -> Exit:
-    """Call `function` in a fork of a process with this environment; what it prints is appended to
-    files. An interrupt of ours ends it too."""
-    question = {
-        "function": function,
-        "request": request,
-        "imports": list(imports),
-        "limits": asdict(limits),
-        "stdout": str(stdout),
-        "stderr": str(stderr),
-    }
-    start = time.monotonic()
-    end: dict[str, Any] = {}
-    for line in _lines(question, environment):
-        end = line.get("end", end)
-    elapsed_s = time.monotonic() - start
-    if not end:
-        return Exit(ending="crashed", reason=_ENDED, elapsed_s=elapsed_s)
-    return exit_of(end["stopped"], end["code"], end["oom_kills"], limits, elapsed_s)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Server:
-    """The other end of a process that forks."""
-
-    process: subprocess.Popen[bytes] | None  # None in a fork, whose server is its parent
-    lines: TextIO
-
-    @property
-    def is_there(self) -> bool:
-        return self.process is None or self.process.poll() is None
-
-    def close(self) -> None:
-        """End it, with all that it forked."""
-        with suppress(OSError):  # it may be gone, with a question that it never read
-            self.lines.close()
-        if self.process:
-            try:
-                self.process.wait(_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-
-
-# By the process that asks, for a fork of it has none yet, and by the environment that was asked
-# for, which what is imported reads; None for that of the first question.
-_Key = tuple[int, frozenset[tuple[str, str]] | None]
-_servers: dict[_Key, _Server] = {}
-_own_server: _Server | None = None  # in a fork: the process that forked it,
-_own_stderr: str | None = None  # and the file that stderr goes to
-
-
-def _lines(
-    question: Mapping[str, Any], environment: Mapping[str, str] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield what is said about a question; on any interrupt its process is ended."""
-    chosen = None if environment is None else frozenset(environment.items())
-    server = _own_server or _found((os.getpid(), chosen))
-    done = False
-    try:
-        print(json.dumps(question), file=server.lines, flush=True)
-        while not done and (text := server.lines.readline()):
-            line = json.loads(text)
-            done = "end" in line
-            yield line
-    except (BrokenPipeError, ConnectionResetError):
-        pass
-    finally:
-        if not done:
-            _forget(server)
-
-
-def _found(key: _Key) -> _Server:
-    """The server of a key, which takes the place of one with another environment: each holds what
-    it imported in memory."""
-    known = _servers.get(key)
-    if known and known.is_there:
-        return known
-    for other in [other for other in _servers if other[0] == key[0] and other[1] and key[1]]:
-        _forget(_servers[other])
-    server = _servers[key] = _started(dict(key[1]) if key[1] else None)
-    return server
-
-
-def _forget(server: _Server) -> None:
-    """End a server, or a fork's line to its own, and what answers there."""
-    global _own_server
-    if server is _own_server:
-        _own_server = None
-    for key in [key for key, known in _servers.items() if known is server]:
-        del _servers[key]
-    server.close()
-
-
-def _started(environment: Mapping[str, str] | None) -> _Server:
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(os.getpid()), str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end it
-        )
-    return _Server(process=process, lines=_as_lines(ours))
-
-
-def _as_lines(connection: socket.socket) -> TextIO:
-    """A socket as text, line by line; it is closed with the file."""
-    with connection:
-        return connection.makefile("rw", encoding="utf-8", newline="\n")
 
 
 @dataclass(kw_only=True)
@@ -232,7 +55,7 @@ class _Fork:
     deadline: float
     kills_before: int
     pidfd: int
-    stopped: str | None = field(default=None)
+    stopped: str | None = None
 
 
 class _Loop:
@@ -326,7 +149,6 @@ class _Loop:
         self, question: dict[str, Any], asker: socket.socket, line: socket.socket, parent: int
     ) -> NoReturn:
         """Go on as the fork: with nothing of the server but its modules and its own two lines."""
-        global _own_server, _own_stderr
         code = 1
         try:
             os.setsid()
@@ -340,9 +162,10 @@ class _Loop:
                 os.close(pidfd)
             _redirect(question)
             _draw_anew()
-            _own_server = _Server(process=None, lines=_as_lines(line))
-            _own_stderr = question.get("stderr")
-            _answer(question, _as_lines(asker))
+            forks.own_server = Server(process=None, lines=as_lines(line))
+            forks.own_pid = os.getpid()
+            forks.own_stderr = question.get("stderr")
+            _answer(question, as_lines(asker))
             code = 0
         except SystemExit as leaving:  # as Python itself takes it
             code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
@@ -391,7 +214,7 @@ def main(parent_pid: int, descriptor: int) -> None:
     os.dup2(2, 1)  # what is printed is no answer
     connection = socket.socket(fileno=descriptor)
     if not CAN_FORK:
-        lines = _as_lines(connection)
+        lines = as_lines(connection)
         question = json.loads(lines.readline())
         _answer(question, lines)
         end = {"stopped": None, "code": 0, "oom_kills": False}
@@ -412,5 +235,4 @@ def main(parent_pid: int, descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    # As the module that others import: a fork must find the line to its server there.
-    import_module("assay.instruments.fork_server").main(*map(int, sys.argv[1:]))
+    main(*map(int, sys.argv[1:]))

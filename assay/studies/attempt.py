@@ -17,7 +17,7 @@ import msgspec
 
 from assay import plugins
 from assay.host import CHECKOUT
-from assay.instruments import fork_server, isolation
+from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
 from assay.studies.cell import Cell, encode, implementations, outcome
@@ -116,8 +116,8 @@ def _run(
     """Run a worker to its end: a fork of a process that has imported the cell's frameworks, or a
     new Python where forking is not safe."""
     environment = _environment(cell)
-    if fork_server.CAN_FORK:
-        return fork_server.run(
+    if forks.CAN_FORK:
+        return forks.run(
             "assay.studies.worker:in_fork",
             {"request": str(request), "result": str(result)},
             imports=_imports(stage, cell),

@@ -5,8 +5,8 @@ from typing import Any
 
 from assay import host
 from assay.captures.inputs import make
-from assay.instruments import fork_server
-from assay.instruments.fork_server import Answers
+from assay.instruments import forks
+from assay.instruments.forks import Answers
 from assay.subjects.sequence import SequenceSubject, bind
 from assay.workloads.spec import WorkloadSpec
 
@@ -25,7 +25,7 @@ def ask(
     if path is None:
         return None
     ours = framework.__name__.startswith("assay.")  # a user's is not imported for all forks
-    return fork_server.ask(
+    return forks.ask(
         function,
         {"name": str(path.resolve()), "spec": spec.as_dict(), "device": call.device},
         imports=(framework.__name__, *getattr(framework, "IMPORTS_LATER", ())) if ours else (),

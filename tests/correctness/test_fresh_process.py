@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 from bound_calls import bound, written
 
 from assay.correctness.fresh_process import right_in_fresh_process
-from assay.instruments import fork_server
+from assay.instruments import forks
 
 SOUND = Path(__file__).parent.parent / "planted" / "sound"
 CASE = "b1_h2_s17_d16"
@@ -50,7 +50,7 @@ def test_a_kernel_that_ends_its_process_gives_no_answer(tmp_path):
 def test_a_killed_process_is_started_again():
     sound = SOUND / "eager_plain.py"
     assert right(sound) is True
-    *_, server = fork_server._servers.values()
+    *_, server = forks._servers.values()
     server.process.kill()
     server.process.wait()
     assert right(sound) is True

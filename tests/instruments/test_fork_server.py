@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from new_process import environment
 
-from assay.instruments import fork_server
+from assay.instruments import forks
 from assay.instruments.isolation import Limits
 
 QUESTIONS = """
@@ -48,9 +48,9 @@ def grows(request):
 
 
 def asks(request):
-    from assay.instruments import fork_server
+    from assay.instruments import forks
 
-    answers = fork_server.ask("fork_questions:parent", {}, timeout_s=30)
+    answers = forks.ask("fork_questions:parent", {}, timeout_s=30)
     yield {"own": os.getppid(), "asked": answers.values["parent"], "pid": os.getpid()}
 
 
@@ -106,8 +106,8 @@ def questions(tmp_path_factory):
 
 
 def forget_servers():
-    for server in list(fork_server._servers.values()):
-        fork_server._forget(server)
+    for server in list(forks._servers.values()):
+        forks._forget(server)
 
 
 def wait_until(holds):
@@ -119,7 +119,7 @@ def wait_until(holds):
 
 def ask(function, *, timeout_s=30.0, **options):
     request = {"to": options.pop("to", 0)}
-    return fork_server.ask(f"fork_questions:{function}", request, timeout_s=timeout_s, **options)
+    return forks.ask(f"fork_questions:{function}", request, timeout_s=timeout_s, **options)
 
 
 def test_answers_are_merged_and_every_question_has_a_process_of_its_own():
@@ -186,7 +186,7 @@ def test_another_environment_takes_the_place_of_the_first(tmp_path):
     files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
     for value in ("a", "b"):
         surroundings = {**os.environ, "SAID": value}
-        end = fork_server.run(
+        end = forks.run(
             "fork_questions:says",
             {},
             environment=surroundings,
@@ -195,7 +195,7 @@ def test_another_environment_takes_the_place_of_the_first(tmp_path):
         )
         assert end.ending == "finished"
     assert files["stdout"].read_text().split() == ["a", "b"]
-    assert len([key for key in fork_server._servers if key[1]]) == 1
+    assert len([key for key in forks._servers if key[1]]) == 1
 
 
 def test_what_is_printed_is_no_answer():
@@ -204,7 +204,7 @@ def test_what_is_printed_is_no_answer():
 
 def test_a_killed_server_is_started_again():
     ask("counts", to=1)
-    *_, server = fork_server._servers.values()
+    *_, server = forks._servers.values()
     server.process.kill()
     server.process.wait()
     assert ask("counts", to=1).values
@@ -213,10 +213,10 @@ def test_a_killed_server_is_started_again():
 def test_an_answer_ends_with_whoever_asked():
     """The asker is killed while its question runs: server and fork end too."""
     code = (
-        "from assay.instruments import fork_server\n"
-        "fork_server.ask('fork_questions:counts', {'to': 0}, timeout_s=60)\n"
-        "print(*[s.process.pid for s in fork_server._servers.values()], flush=True)\n"
-        "fork_server.ask('fork_questions:sleeps', {}, timeout_s=60)\n"
+        "from assay.instruments import forks\n"
+        "forks.ask('fork_questions:counts', {'to': 0}, timeout_s=60)\n"
+        "print(*[s.process.pid for s in forks._servers.values()], flush=True)\n"
+        "forks.ask('fork_questions:sleeps', {}, timeout_s=60)\n"
     )
     asker = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ

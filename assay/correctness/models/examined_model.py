@@ -25,7 +25,6 @@ from assay.correctness.models.forward import (
 )
 from assay.correctness.models.initialization import ConstructedModel, construct_recorded
 from assay.correctness.models.perturbation import PerturbedModel, perturbed_model, to_dtype
-from assay.correctness.models.selection import has_user_code
 from assay.correctness.models.short_training import ShortTraining
 from assay.models.gpt2.config import ModelConfig
 
@@ -99,7 +98,7 @@ class ExaminedModel:
 
     @property
     def has_user_code(self) -> bool:
-        return has_user_code(self.variant)
+        return self.variant is None or self.variant.has_user_code
 
     @cached_property
     def larger(self) -> "ExaminedModel | None":

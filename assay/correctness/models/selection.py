@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from assay import plugins
 from assay.correctness.models import tiny, user_models
 from assay.errors import BadInput
 from assay.models.gpt2 import steps, variants
@@ -47,7 +46,7 @@ class SelectedModel:
 
     @property
     def has_user_code(self) -> bool:
-        return has_user_code(self.variant)
+        return self.variant is None or self.variant.has_user_code
 
     @property
     def class_name(self) -> str:
@@ -61,13 +60,6 @@ class ModelSelection:
 
     models: tuple[SelectedModel, ...]
     warnings: tuple[str, ...]
-
-
-def has_user_code(variant: Variant | None) -> bool:
-    """Return True for a variant with a part of the user's, and for None: a class of the user's."""
-    parts = variant.parts.values() if variant is not None else ()
-    ours = all(part.path.is_relative_to(plugins.PACKAGE) for part in parts)
-    return variant is None or not ours
 
 
 def select(entries: Iterable[str], folders: Sequence[Path] = ()) -> ModelSelection:

@@ -76,6 +76,11 @@ class Variant:
         """True where keys and values come out of a latent, so that it takes an RA_MLA_Config."""
         return _LATENT_SLOT in self.parts
 
+    @property
+    def has_user_code(self) -> bool:
+        """True with a part of the user's."""
+        return not all(part.path.is_relative_to(plugins.PACKAGE) for part in self.parts.values())
+
     def ungated(self) -> "Variant":
         """Without the parts whose gates can be closed: what it equals when all are.
 

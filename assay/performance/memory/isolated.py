@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.instruments.fork_server import Answers
+from assay.instruments.forks import Answers
 from assay.instruments.out_of_memory import ran_out
 from assay.instruments.reading import Peak
 from assay.subjects import forked
