@@ -80,7 +80,8 @@ def test_a_probe_of_correctness_may_return_dicts(tmp_path):
 def test_a_probe_that_raises_is_named_as_the_one_that_does(tmp_path, verb, head):
     """`raises ZeroDivisionError` stood under the implementation, which had done nothing wrong."""
     (tmp_path / "half.py").write_text(f"{head}\n\ndef measure(call, *_):\n    call()\n    1 / 0\n")
-    flags = ["--plugins", tmp_path, *(SMALL if verb == "bench" else [])]
+    flags = ["--plugins", tmp_path]
+    flags += ["--set", "STAGES=bench", *SMALL] if verb == "bench" else []
     probes = "half" if verb == "check" else "half,accuracy"
     done = assay(verb, "sdpa", "--probe", probes, *flags, cwd=tmp_path)
     words = " ".join(done.stdout.split())
