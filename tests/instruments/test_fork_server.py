@@ -163,8 +163,7 @@ def test_a_fork_asks_the_process_that_forked_it():
 def test_what_a_fork_started_ends_with_it(seconds):
     answers = ask("starts", to=seconds, timeout_s=2.0)
     assert (answers.ending is None) == (seconds == 0)
-    status = Path(f"/proc/{answers.values['started']}/stat")
-    wait_until(lambda: not status.exists() or status.read_text().split()[2] == "Z")
+    wait_until(lambda: not is_alive(answers.values["started"]))
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -210,21 +209,32 @@ def test_a_killed_server_is_started_again():
     assert ask("counts", to=1).values
 
 
+def children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_an_answer_ends_with_whoever_asked():
-    """The asker is killed while its question runs: server and fork end too."""
+    """The asker is killed while its question runs: server, fork and what that started end too."""
     code = (
         "from assay.instruments import forks\n"
         "forks.ask('fork_questions:counts', {'to': 0}, timeout_s=60)\n"
         "print(*[s.process.pid for s in forks._servers.values()], flush=True)\n"
-        "forks.ask('fork_questions:sleeps', {}, timeout_s=60)\n"
+        "forks.ask('fork_questions:starts', {'to': 60}, timeout_s=60)\n"
     )
     asker = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=os.environ
     )
     server = int(asker.stdout.readline())
-    children = Path(f"/proc/{server}/task/{server}/children")
-    while not (forks := children.read_text().split()):
-        time.sleep(0.05)
+    wait_until(lambda: any(children(fork) for fork in children(server)))
+    (fork,) = children(server)
+    started = children(fork)
     asker.kill()
     asker.wait()
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (server, *forks)))
+    wait_until(lambda: not any(map(is_alive, (server, fork, *started))))
