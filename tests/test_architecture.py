@@ -198,6 +198,16 @@ def test_no_rule_of_ruff_is_broken():
     subprocess.run([sys.executable, "-m", "ruff", "check", "--quiet", *FOLDERS], check=True)
 
 
+def test_no_two_classes_share_a_name():
+    """But FlashAttention2: the autograd function of torch, and the operator of Triton."""
+    files: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and node.name != "FlashAttention2":
+                files.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert not {name: where for name, where in files.items() if len(where) > 1}
+
+
 @pytest.mark.slow  # black takes a core 40 s for a fresh clone
 def test_formatted():
     subprocess.run([sys.executable, "-m", "black", "--check", "--quiet", *FOLDERS], check=True)

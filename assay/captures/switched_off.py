@@ -5,7 +5,7 @@ The model is not hooked and no store is made, so that a line of capture may stay
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,9 @@ from assay.errors import BadInput
 VARIABLE = "ASSAY_CAPTURE"
 
 
-def switched_on(environment: Mapping[str, str] = os.environ) -> bool:
-    """What ASSAY_CAPTURE says: 0 is off, 1 or nothing is on."""
-    value = environment.get(VARIABLE, "1")
+def switched_on() -> bool:
+    """Read ASSAY_CAPTURE: 0 is off, 1 or nothing is on."""
+    value = os.environ.get(VARIABLE, "1")
     if value not in ("0", "1"):
         raise BadInput(f"{VARIABLE}={value!r}: 0 switches capture off, 1 on")
     return value == "1"

@@ -157,7 +157,7 @@ def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpe
         reason = f"raises {type(error).__name__}: {first_line}"
         status: Status = "failed"
         if ran_out(error):
-            status, reason = "oom", lack_of_memory(reason)[1]  # a case not run is never passed over
+            status, reason = "oom", lack_of_memory(error, reason)[1]  # not run is not passed over
         return CaseResult(spec=spec, status=status, reason=reason)
     return _case_result(spec, measurements)
 

@@ -138,7 +138,7 @@ def _lines(
 ) -> Iterator[dict[str, Any]]:
     """Yield what is said about a question; on any interrupt its process is ended."""
     chosen = None if environment is None else frozenset(environment.items())
-    server = own_server if own_pid == os.getpid() else _found((os.getpid(), chosen))
+    server = own_server if own_pid == os.getpid() else _server_for((os.getpid(), chosen))
     done = False
     try:
         print(json.dumps(question), file=server.lines, flush=True)
@@ -153,7 +153,7 @@ def _lines(
             _forget(server)
 
 
-def _found(key: _Key) -> Server:
+def _server_for(key: _Key) -> Server:
     """The server of a key, which takes the place of one with another environment: each holds what
     it imported in memory."""
     known = _servers.get(key)

@@ -19,11 +19,12 @@ _CONTEXT_BYTES = 600 << 20  # that a CUDA context needs; with less free, a devic
 
 @dataclass(frozen=True, kw_only=True)
 class Spelling:
-    """A text that an error of `said_by` holds where memory ran out."""
+    """A text that errors of `source` hold where memory ran out."""
 
     text: str
-    said_by: str
+    source: str
     seen_in: str
+    on_device: bool = True  # False for the machine's own memory
     unless: str | None = None  # a text that says that it is something else
     only_where_full: bool = False  # the text has other meanings on a device with free memory
 
@@ -31,59 +32,67 @@ class Spelling:
 SPELLINGS = (
     Spelling(
         text="DefaultCPUAllocator: can't allocate memory",
-        said_by="torch on x86",
+        source="torch on x86",
         seen_in="torch 2.11 and 2.13",
+        on_device=False,
     ),
     Spelling(
         text="DefaultCPUAllocator: not enough memory",
-        said_by="torch on ARM, which allocates by mimalloc",
+        source="torch on ARM, which allocates by mimalloc",
         seen_in="torch 2.13",
+        on_device=False,
     ),
     Spelling(
         text="CUDA out of memory.",
-        said_by="torch's CUDA allocator, with expandable segments too",
+        source="torch's CUDA allocator, with expandable segments too",
         seen_in="torch 2.11",
     ),
     Spelling(
         text="would exceed allowed memory. (out of memory)",
-        said_by="torch's CUDA allocator with backend:cudaMallocAsync",
+        source="torch's CUDA allocator with backend:cudaMallocAsync",
         seen_in="torch 2.11",
     ),
     Spelling(
         text="CUDA error: out of memory",
-        said_by="the driver, of a context or of pinned memory, as torch's AcceleratorError",
+        source="the driver, of a context or of pinned memory, as torch's AcceleratorError",
         seen_in="torch 2.11, driver 580",
     ),
     Spelling(
         text="CUBLAS_STATUS_ALLOC_FAILED",
-        said_by="cuBLAS on a full device",
+        source="cuBLAS on a full device",
         seen_in="torch 2.11",
     ),
     Spelling(
         text="CUDNN_STATUS_INTERNAL_ERROR",
-        said_by="cuDNN's attention on a full device",
+        source="cuDNN's attention on a full device",
         seen_in="torch 2.11",
         only_where_full=True,
     ),
     Spelling(
         text="CUDNN_STATUS_ALLOC_FAILED",
-        said_by="cuDNN before version 9",
+        source="cuDNN before version 9",
         seen_in="its documentation; not provoked",
     ),
     Spelling(
         text="Triton Error [CUDA]: out of memory",
-        said_by="Triton's launcher",
+        source="Triton's launcher",
         seen_in="the source of Triton 3.6; not provoked",
     ),
     Spelling(
+        text="with allocator GPU_",
+        source="XLA on a GPU, also while it looks for the fastest kernel",
+        seen_in="JAX 0.11",
+    ),
+    Spelling(
         text="RESOURCE_EXHAUSTED: ",
-        said_by="XLA on a CPU and on a GPU, also while it looks for the fastest kernel",
+        source="XLA on a CPU",
         seen_in="JAX 0.10 and 0.11",
+        on_device=False,
         unless="hared memory",
     ),
     Spelling(
         text="no supported devices found for platform CUDA",
-        said_by="JAX where a full device has no room for a context",
+        source="JAX where a full device has no room for a context",
         seen_in="JAX 0.11",
         only_where_full=True,
     ),
@@ -94,13 +103,19 @@ def ran_out(error: BaseException) -> bool:
     """True where an error says that memory ran out, the machine's or a device's."""
     if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
+    return any(not spelling.only_where_full or _is_full() for spelling in _spellings(error))
+
+
+def _spellings(error: BaseException) -> list[Spelling]:
     text = str(error)
-    matches = [s for s in SPELLINGS if s.text in text and not (s.unless and s.unless in text)]
-    return any(not spelling.only_where_full or _is_full() for spelling in matches)
+    return [s for s in SPELLINGS if s.text in text and not (s.unless and s.unless in text)]
 
 
-def held_by_others() -> str | None:
-    """Say how much memory other processes hold on a GPU that this one sees; None where little."""
+def held_by_others(error: BaseException) -> str | None:
+    """Say how much of a GPU other processes hold, where its memory is what ran out; None where it
+    is the machine's own, or where they hold little."""
+    if not any(spelling.on_device for spelling in _spellings(error)):
+        return None
     for index, device in enumerate(_memory_of_devices()):
         others = [used for pid, used in device.by_process.items() if not _is_ours(pid)]
         if sum(others) > _CROWDED * device.total:

@@ -9,7 +9,7 @@ from assay.records.schema import Measurement, Status
 class Reading:
     """`value` is None where `reason` says why; `source` names the instrument.
 
-    `status` is "oom" where the memory for it ran out.
+    `status` is "oom" where the memory for it ran out, "refused" where others held it.
     """
 
     value: float | None

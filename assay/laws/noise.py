@@ -66,7 +66,7 @@ class Noise:
 
     @property
     def cannot_judge(self) -> str:
-        """Why there are too few comparisons to say anything of the rule; empty where enough."""
+        """The reason to give no rate: too few comparisons; empty where there are enough."""
         if self.comparisons >= FEWEST:
             return ""
         return (

@@ -64,7 +64,9 @@ def _fits(call: SequenceSubject, length: int, training: bool) -> bool:
         _try(call, length, training)
         return True
     except Exception as error:
-        if not ran_out(error) or held_by_others():  # then it is not the length that is too large
+        if not ran_out(error) or held_by_others(
+            error
+        ):  # then it is not the length that is too large
             raise
     finally:
         gc.collect()  # the error held on to what had been allocated

@@ -125,6 +125,11 @@ class Log:
 def read(path: Path) -> LogContent:
     """All complete batches of the log at `path`, which is left as it is."""
     content, torn_bytes = complete_content(path)
+    return LogContent(records=records_in(content, path), torn_bytes=torn_bytes)
+
+
+def records_in(content: bytes, path: Path) -> list[Record]:
+    """The records of complete batches that were read from `path`; BadInput for anything else."""
     records: list[Record] = []
     batch_start = 0
     for number, line in enumerate(content.splitlines(), start=1):
@@ -132,7 +137,7 @@ def read(path: Path) -> LogContent:
         if records[-1].closes:
             _check_batch(len(records) - batch_start, records[-1].closes, path, number)
             batch_start = len(records)
-    return LogContent(records=records, torn_bytes=torn_bytes)
+    return records
 
 
 def complete_content(path: Path) -> tuple[bytes, int]:

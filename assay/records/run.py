@@ -11,6 +11,7 @@ lines of all their logs.
 import gzip
 import re
 import secrets
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -192,9 +193,9 @@ def archived_records(folder: RunFolder) -> list[Record]:
     """Every record of an archived run, all attempts."""
     try:
         lines = gzip.decompress(folder.archive.read_bytes())
-        return msgspec.json.Decoder(Record).decode_lines(lines)
-    except (OSError, EOFError, msgspec.MsgspecError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise BadInput(f"cannot read {folder.archive}: {error}") from error
+    return log.records_in(lines, folder.archive)
 
 
 def _decode(file: Path, kind: type[T]) -> T:

@@ -71,7 +71,7 @@ def compose(
 
 
 def _laws(contents: Contents) -> list[Table]:
-    """What the records obey, where they hold enough lengths for anything to be said."""
+    """Tables of the laws that the records hold; none where they hold too few lengths."""
     try:
         return tables_of(fit_all(contents.records, [contents.run]))
     except CannotRunHere:

@@ -30,7 +30,7 @@ SCRATCH = ".cell-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class CellLimits:
     """Time and memory that one cell's process may take."""
 
     timeout_s: float
@@ -45,7 +45,7 @@ class Job:
     stage: str
     cell: Cell
     folder: Path
-    limits: Limits
+    limits: CellLimits
 
 
 def attempt(job: Job) -> list[Measurement]:

@@ -25,7 +25,7 @@ from assay.records.run import Done, RunFolder
 from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
 from assay.records.verdicts import is_expected, without_time
 from assay.studies import plan
-from assay.studies.attempt import SCRATCH, Job, Limits
+from assay.studies.attempt import SCRATCH, CellLimits, Job
 from assay.studies.cell import outcome
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
@@ -150,7 +150,7 @@ def _jobs(
     stage: PlannedStage, due: Sequence[tuple[PlannedCell, Obstacles]], active: ActiveRun
 ) -> Iterator[Job]:
     share = active.study.cell_memory_percent / 100
-    limits = Limits(
+    limits = CellLimits(
         timeout_s=active.study.cell_timeout_s,
         case_timeout_s=active.study.case_timeout_s,
         memory_bytes=int(memory_bytes() * share),

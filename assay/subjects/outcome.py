@@ -58,7 +58,7 @@ def outcome_of(
     elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)
     elif ran_out(error):
-        status, reason = lack_of_memory(reason)
+        status, reason = lack_of_memory(error, reason)
     if status != "unsupported":
         traceback.print_exception(error, file=sys.stderr)
     return Measurement(
@@ -102,11 +102,11 @@ def measurements_of(returned: object) -> list[Measurement]:
     return values
 
 
-def lack_of_memory(reason: str) -> tuple[Status, str]:
+def lack_of_memory(error: Exception, reason: str) -> tuple[Status, str]:
     """Status and reason where memory ran out: on a GPU that others fill, it is not the subject that
     is too large, and nothing is known of it."""
-    if others := held_by_others():
-        return "refused", f"{others}, so that this tells nothing; run it again alone ({reason})"
+    if others := held_by_others(error):
+        return "refused", f"{others}, so nothing was learned; run it again alone ({reason})"
     return "oom", reason
 
 

@@ -119,8 +119,8 @@ def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
 
 
 def _refusal(plugin: "Plugin", here: "Host", folders: "tuple[Path, ...]") -> str | None:
-    """Why an implementation takes the plainest workload in no dtype on this machine's first device,
-    such as a kernel for GPUs alone; None where it takes one."""
+    """The reason of an implementation that takes a plain workload in no dtype on this machine, such
+    as a kernel for GPUs alone; None where it takes it."""
     from assay.attention import contract
     from assay.workloads.spec import DTYPES, WorkloadSpec
 

@@ -119,6 +119,22 @@ def test_a_gpu_that_others_fill_is_told_apart_from_one_that_is_too_small(devices
     assert crowded.reason.startswith("other processes hold 138.0 of the 140.0 GiB of cuda:0, ")
 
 
+ON_GPU = RuntimeError("CUDA out of memory. Tried to allocate 8.00 GiB.")
+
+
 def test_contexts_without_work_and_processes_out_of_sight_are_not_others(devices):
     devices.append(device(free=0, p1=GIB, p4194305=138 * GIB))
-    assert held_by_others() is None
+    assert held_by_others(ON_GPU) is None
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("no room"), *(RuntimeError(RAISED[i]) for i in (0, 1, 9))], ids=str
+)
+def test_the_machines_own_memory_is_not_the_gpus(error, devices, monkeypatch):
+    """A call on the CPU that runs out says nothing of a GPU, however full that is."""
+    devices.append(device(free=0, p1=138 * GIB))
+    monkeypatch.setattr(out_of_memory, "_is_ours", lambda pid: False)
+    assert held_by_others(ON_GPU)
+    assert held_by_others(RuntimeError(RAISED[8]))  # XLA's on a GPU
+    assert ran_out(error) and held_by_others(error) is None
+    assert outcome_of(error, subject="eager", metric="memory").status == "oom"

@@ -1,5 +1,6 @@
 """Runs that are kept as evidence are read as committed."""
 
+import gzip
 import shutil
 
 import pytest
@@ -42,7 +43,31 @@ def test_laws_stand_in_the_report_where_lengths_allow_them(copied, tmp_path):
     assert "### Growth" not in build(copied).markdown.read_text()
 
 
-def test_one_that_is_cut_off_is_refused(copied):
-    copied.archive.write_bytes(copied.archive.read_bytes()[:-100])
+def cut_off(content):
+    return content[:-100]
+
+
+def with_other_bits(content):
+    return content[:500] + bytes(byte ^ 0xFF for byte in content[500:600]) + content[600:]
+
+
+@pytest.mark.parametrize("spoiled", [cut_off, with_other_bits])
+def test_an_archive_that_cannot_be_unpacked_is_refused(copied, spoiled):
+    copied.archive.write_bytes(spoiled(copied.archive.read_bytes()))
     with pytest.raises(BadInput, match=r"cannot read .*metrics.jsonl.gz: "):
+        load_records(copied.path)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ((b'"schema":1', b'"schema":9'), "schema 9, this assay reads 1"),
+        ((b'"closes":', b'"closes":9'), "closes a batch of"),
+        ((b'"unit"', b'"tinu"'), "not a record"),
+    ],
+)
+def test_an_archive_of_other_lines_is_refused_as_a_log_is(copied, change, words):
+    lines = gzip.decompress(copied.archive.read_bytes()).replace(*change, 1)
+    copied.archive.write_bytes(gzip.compress(lines))
+    with pytest.raises(BadInput, match=words):
         load_records(copied.path)

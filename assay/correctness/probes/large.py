@@ -7,7 +7,7 @@ from assay.attention.budget import TENSORS
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
-from assay.instruments.out_of_memory import ran_out
+from assay.instruments.out_of_memory import held_by_others, ran_out
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
@@ -39,7 +39,8 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     except Exception as error:
         if not ran_out(error):
             raise
-        return [judge.unsupported("large", "this device has too little memory for it")]
+        reason = held_by_others(error) or "this device has too little memory for it"
+        return [judge.unsupported("large", reason)]
     finally:
         call.framework.empty_cache(call.device)
 

@@ -10,6 +10,7 @@ from assay.instruments.reading import Peak, Reading
 from assay.performance.memory import formula, isolated
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
+from assay.subjects.outcome import lack_of_memory
 
 _NO_BACKWARD = "it has no backward pass here"
 Read = TypeVar("Read", bound=Reading)
@@ -72,10 +73,10 @@ def _unless_short(subject: Subject, read: Callable[[], Read], kind: type[Read]) 
     except Exception as error:
         if not ran_out(error):
             raise
-        reason = f"{type(error).__name__}: {error}"
+        status, reason = lack_of_memory(error, f"{type(error).__name__}: {error}")
     # Here the error is gone, and with it the tensors that its frames held.
     subject.framework.empty_cache(subject.device)
-    return kind(value=None, reason=reason, status="oom")
+    return kind(value=None, reason=reason, status=status)
 
 
 def _reserved(peak: Peak, passes: str) -> list[Measurement]:

@@ -72,9 +72,9 @@ def _fault(subject: ExaminedModel, model: nn.Module) -> str | None:
                     f"{dtype_name(dtype)}; the cache holds {counted}: {_inventory(cache)}"
                 )
             if batch > 1 and declares_tensors(cache):
-                _, of_one = next(_fill(subject, model, 1, (length,)))
+                _, of_single = next(_fill(subject, model, 1, (length,)))
                 # Weights of a codec that the cache refers to do not grow with the batch.
-                if hidden := _undeclared(cache) - _undeclared(of_one):
+                if hidden := _undeclared(cache) - _undeclared(of_single):
                     shapes = ", ".join(str(list(shape)) for shape in hidden)
                     return f"the cache holds more than tensors() lists: {shapes}"
     return None
