@@ -45,7 +45,7 @@ def _shown(
 ) -> tuple[Device, ...]:
     shown = visible(devices, os.environ, variable)
     if devices and not shown:
-        unknown[maker] = f"{variable}={os.environ[variable]!r} hides all there are"
+        unknown[maker] = f"{variable}={os.environ[variable]!r} hides every device"
     return shown
 
 

@@ -57,4 +57,4 @@ def test_devices_that_are_all_hidden_are_told(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     unknown: dict[str, str] = {}
     assert [device.kind for device in find(unknown)] == ["cpu"]
-    assert unknown["nvidia"] == "CUDA_VISIBLE_DEVICES='' hides all there are"
+    assert unknown["nvidia"] == "CUDA_VISIBLE_DEVICES='' hides every device"

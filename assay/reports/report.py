@@ -90,7 +90,7 @@ def judge(stages: Sequence[Stage]) -> tuple[str, str]:
     if unfinished or not stages:
         return UNFINISHED, waiting
     if late := without_time(record for stage in stages for record in stage.records):
-        return "failed", f"nothing was measured in its time: {', '.join(late)}"
+        return "failed", f"ran out of time before anything was measured: {', '.join(late)}"
     others = Counter(status for stage in stages for status in _statuses(stage))
     counts = ", ".join(f"{others[s]:,} {s}" for s in SEVERITY[:-1] if others[s])
     ended = f", with {counts}" if counts else ""

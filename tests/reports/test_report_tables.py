@@ -87,7 +87,10 @@ def test_a_stage_without_time_for_any_result_does_not_hold(tmp_path):
     for name in ("host", "bench"):
         end(run, name)
     contents = read_contents(run)
-    assert judge(contents.stages) == ("failed", "nothing was measured in its time: bench")
+    assert judge(contents.stages) == (
+        "failed",
+        "ran out of time before anything was measured: bench",
+    )
     stages = [SimpleNamespace(name=name, fails_on=("failed",)) for name in ("host", "bench")]
     assert exit_code(contents.records, stages) == 1
     append(run, "bench", "k2", latency("sdpa", [1.0, 2.0]))

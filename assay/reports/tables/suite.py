@@ -11,7 +11,7 @@ STAGES = ("suite",)
 _WORDS = {"ok": "ok", "failed": "FAILS", "oom": "OOM", "timeout": "HANGS"}
 _NOTE = (
     "A verdict is followed by the number of cases and the worst error as a share of its budget; "
-    "FAILS by how many of its cases fail and the error of the smallest of them."
+    "FAILS by the failing cases out of all and the error of the smallest of them."
 )
 
 
