@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from assay.correctness.models.finding import ContractViolation
 from assay.correctness.models.forward import forward
+from assay.frameworks.torch.dispatch import OperatorWatch
 
 # Tolerances relative to the largest logit, by the least precise dtype on the way: between calls of
 # one shape when other tokens of the batch change, and between calls of different shapes.
@@ -150,7 +150,7 @@ def _widen(
     return torch.float32, torch.float32, bool(expected.isfinite().all())
 
 
-class _NarrowestDtype(TorchDispatchMode):
+class _NarrowestDtype(OperatorWatch):
     """Finds the least precise dtype that numbers of a wide one are converted to."""
 
     def __init__(self, wide: torch.dtype) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd.profiler import profile
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.profiler import ProfilerActivity, profile
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from assay.frameworks.torch.dispatch import OperatorWatch
 from assay.instruments.reading import Reading
 
 # Operators whose result holds values of their inputs and nothing else, maybe in another dtype.
@@ -27,7 +27,7 @@ MOVES = (
 SOURCE = "torch dispatcher: bytes written by operators that only move values of q, k or v"
 
 
-class _Watch(TorchDispatchMode):
+class _Watch(OperatorWatch):
     """Follows the memory of the inputs, and of copies made of it, through all operators."""
 
     def __init__(self, inputs: Iterable[torch.Tensor]) -> None:
@@ -83,8 +83,8 @@ def _compiles(run: Callable[[], Any]) -> bool:
     """True where a profile has the ranges that torch.compile leaves there."""
     if "torch._dynamo" not in sys.modules:
         return False
-    with torch.no_grad(), profile(activities=[ProfilerActivity.CPU]) as watched:
+    with torch.no_grad(), profile() as watched:
         run()
     # As they were recorded: to make torch's own list of events takes longer than the call.
-    names = {event.name() for event in watched.profiler.kineto_results.events()}
+    names = {event.name() for event in watched.kineto_results.events()}
     return any("Dynamo" in name or "Compiled" in name for name in names)

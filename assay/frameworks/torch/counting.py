@@ -12,9 +12,10 @@ from math import prod
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
+
+from assay.frameworks.torch.dispatch import OperatorWatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ def counted(call: Callable[[], Any]) -> list[CountedOperator]:
     return counter.operators
 
 
-class _Counter(TorchDispatchMode):
+class _Counter(OperatorWatch):
     def __init__(self) -> None:
         super().__init__()
         self.operators: list[CountedOperator] = []

@@ -87,7 +87,6 @@ def _allocated(run: Callable[[], Any], device: str, *, generation: int = 2) -> P
 
 def counted_peak(run: Callable[[], Any]) -> Peak:
     """Peak of `run` on the CPU; what was there before and is freed in it does not count."""
-    # torch.profiler.profile would import Inductor, which takes 1.7 s.
     with torch.autograd.profiler.profile(profile_memory=True) as profiled, _uncollected():
         kept = run()
     del kept

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.autograd.profiler import profile, record_function
 
 from assay.performance.profile import trace
 from assay.performance.profile.trace import Kernel
@@ -35,7 +35,7 @@ def profiled(
     """
     with torch.no_grad():
         _finished(run())
-        with profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]) as watched:
+        with profile(use_device="cuda", use_kineto=True) as watched:
             _one(run, before)
             elapsed_s, count = 0.0, 0
             while count < calls and (count < FEWEST or elapsed_s < ENOUGH_S):
