@@ -15,7 +15,10 @@ import numpy as np
 from assay.attention import baseline, reference
 from assay.attention.budget import Allowance, allowances
 from assay.attention.reference import Result
+from assay.instruments.out_of_memory import ran_out
+from assay.subjects import device_reference
 from assay.subjects.contract import Index
+from assay.subjects.device_reference import DeviceDisagrees
 from assay.workloads.workload import Workload
 
 _PAIRS = 6
@@ -35,10 +38,10 @@ class Sampled:
     index: dict[str, Index]
 
 
-def sample(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -> Sampled:
+def sample(workload: Workload, *, device: str = "cpu") -> Sampled:
     """Some rows of out, LSE and dq, and some keys of dk and dv; which ones the seed decides."""
-    by_row = sample_rows(workload, pairs=pairs, rows=rows)
-    by_key = _sample_keys(workload)
+    by_row = sample_rows(workload)
+    by_key = _sample_keys(workload, device)
     return Sampled(
         result=Result(
             out=by_row.result.out,
@@ -73,7 +76,7 @@ def sample_rows(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -
     return _held(arrays, setting, spec.dtype, {name: index for name in ("out", "lse", "dq")})
 
 
-def _sample_keys(workload: Workload) -> Sampled:
+def _sample_keys(workload: Workload, device: str) -> Sampled:
     """Some rows of dk and dv."""
     spec = workload.spec
     group = spec.heads // spec.kv_heads
@@ -96,7 +99,7 @@ def _sample_keys(workload: Workload) -> Sampled:
         ]
     )
     pairs = zip(batch.tolist(), kv_head.tolist(), strict=True)
-    known = [_over_all_keys(workload, b, g) for b, g in pairs]
+    known = [_over_all_keys(workload, b, g, device) for b, g in pairs]
     setting = {
         "causal": spec.causal,
         "scale": spec.scale,
@@ -110,9 +113,17 @@ def _sample_keys(workload: Workload) -> Sampled:
     return _held(arrays, setting, spec.dtype, wanted, keys=spec.key_length)
 
 
-def _over_all_keys(workload: Workload, batch: int, kv_head: int) -> Result:
-    """Output and LSE of all queries that read one kv head, [group, M, D] and [group, M]."""
+def _over_all_keys(workload: Workload, batch: int, kv_head: int, device: str) -> Result:
+    """Output and LSE of all queries that read one kv head, [group, M, D] and [group, M]; on the
+    device where it has the memory and agrees with the reference."""
     spec = workload.spec
+    if device_reference.can_run(device):
+        try:
+            return device_reference.over_all_keys(workload, batch, kv_head, device)
+        except Exception as error:
+            if not (isinstance(error, DeviceDisagrees) or ran_out(error)):
+                raise
+            print(f"the reference is computed on the CPU: {type(error).__name__}: {error}")
     group = spec.heads // spec.kv_heads
     own = slice(kv_head * group, (kv_head + 1) * group)
     k, v = (a[batch : batch + 1, kv_head : kv_head + 1] for a in (workload.k, workload.v))

@@ -121,7 +121,7 @@ class SequenceSubject:
             self.framework.overwrite(array, self.placed(right, workload.spec.layout))
 
     def expected(self) -> Expected:
-        return expected(self.workload)
+        return expected(self.workload, self.device)
 
     def spots(self) -> Expected:
         return spots(self.workload)

@@ -8,8 +8,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from torch.nn.attention import SDPBackend
 from torch.autograd.profiler import profile
+from torch.nn.attention import SDPBackend
 
 from assay import host
 from assay.attention import contract
