@@ -1,23 +1,31 @@
 """Measured ceilings of a device: bandwidth of copying and reading, rate of matrix products.
 
 A ceiling is the best of its samples. The samples and the operation that made them stay with it,
-so "80 % of peak" always says 80 % of what. Without torch, NumPy measures the CPU.
+so "80 % of peak" always says 80 % of what. Reading is measured on small arrays too, which lie in a
+cache after the first time. Before any of it counts, a planted delay must read back as the rate it
+stands for. Without torch, NumPy measures the CPU.
 """
 
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from assay.plugins import installed
-from assay.records.schema import Measurement
+from assay.records.schema import CACHED_BANDWIDTH, Measurement, Status
 
 UNITS = {"copy_bandwidth": "GB/s", "read_bandwidth": "GB/s", "matmul_rate": "TFLOP/s"}
+_CACHED_KIB = {"cpu": (64, 1024, 16384), "cuda": (4096, 32768)}
+_REREAD_BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}
 
 _BYTES = {"cpu": 256 << 20, "cuda": 4 << 30}
 _SIDE = {"cpu": 2048, "cuda": 8192}
 _SAMPLES = {"cpu": 7, "cuda": 20}
 _WARM_UP = 2  # calls that are not measured
+_PLANTED = 3  # delays
+_PLANTED_CYCLES = 10_000_000  # of a GPU, 5 ms or more
+_TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +36,8 @@ class _Operations:
     copy: Mapping[str, Callable[[], Any]]
     read: Mapping[str, Callable[[], Any]]
     matmul: Mapping[str, Callable[[], Any]]
+    reread: Callable[[int, int], Any]  # the first so many bytes, so many times
+    delay: Callable[[], Any]  # takes a few milliseconds
     matmul_dtype: str = "float32"
     synchronize: Callable[[], Any] = lambda: None
 
@@ -44,8 +54,12 @@ def measure(device: str) -> list[Measurement]:
         "copy_bandwidth": (operations.copy, 2 * gigabytes, f"{array}, read plus written"),
         "read_bandwidth": (operations.read, gigabytes, array),
         "matmul_rate": (operations.matmul, teraflops, factors),
+        **_cached(operations, kind),
     }
-    measurements = []
+    calibration = _calibration(device, operations)
+    if calibration.value is None:
+        return [calibration, *unmeasured(device, calibration.reason or "", status="refused")]
+    measurements = [calibration]
     for metric, (ways, work, operand) in calls.items():
         seconds = {way: _seconds(call, operations, _SAMPLES[kind]) for way, call in ways.items()}
         fastest = min(seconds, key=lambda way: min(seconds[way]))
@@ -55,7 +69,7 @@ def measure(device: str) -> list[Measurement]:
                 subject=device,
                 metric=metric,
                 value=max(rates),
-                unit=UNITS[metric],
+                unit=UNITS.get(metric, "GB/s"),
                 samples=rates,
                 source=f"best of {len(rates)}: {operations.library} {fastest} of {operand}",
                 level="kernel",
@@ -64,11 +78,54 @@ def measure(device: str) -> list[Measurement]:
     return measurements
 
 
-def unmeasured(device: str, reason: str) -> list[Measurement]:
+def _cached(operations: _Operations, kind: str) -> dict[str, tuple]:
+    """Calls that read small arrays many times."""
+    calls = {}
+    for kib in _CACHED_KIB[kind]:
+        times = _REREAD_BYTES[kind] // (kib << 10)
+        ways = {"sum": partial(operations.reread, kib << 10, times)}
+        calls[f"{CACHED_BANDWIDTH}{kib}"] = (
+            ways,
+            times * (kib << 10) / 1e9,
+            f"{kib} KiB, {times} times",
+        )
+    return calls
+
+
+def _calibration(device: str, operations: _Operations) -> Measurement:
+    """A delay as long as a second clock says, read as the rate at which a gigabyte would move."""
+    witnessed: list[int] = []
+
+    def planted() -> None:
+        start = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+        operations.delay()
+        operations.synchronize()
+        witnessed.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW) - start)
+
+    read = 1.0 / min(_seconds(planted, operations, _PLANTED))
+    known = 1e9 / min(witnessed[_WARM_UP:])
+    holds = abs(read - known) <= _TOLERANCE * known
+    reason = (
+        f"the bandwidth fails its calibration: a gigabyte within a planted delay is {known:.4g} "
+        f"GB/s by CLOCK_MONOTONIC_RAW, and reads as {read:.4g}"
+    )
+    return Measurement(
+        subject=device,
+        metric="calibration.bandwidth",
+        value=read if holds else None,
+        unit="GB/s",
+        status="ok" if holds else "refused",
+        reason=None if holds else reason,
+        source=f"known: {known:.4g} GB/s within {_TOLERANCE:.0%}; a planted delay by "
+        "CLOCK_MONOTONIC_RAW",
+    )
+
+
+def unmeasured(device: str, reason: str, status: Status = "failed") -> list[Measurement]:
     """The same ceilings as unknown, with the reason."""
     return [
         Measurement(
-            subject=device, metric=metric, value=None, unit=unit, status="failed", reason=reason
+            subject=device, metric=metric, value=None, unit=unit, status=status, reason=reason
         )
         for metric, unit in UNITS.items()
     ]
@@ -88,6 +145,8 @@ def _torch(device: str, size: int, side: int) -> _Operations:
         library=f"torch {torch.__version__}",
         copy={"copy_": lambda: target.copy_(source)},
         read={"sum": source.sum, "amax": source.amax, "dot": lambda: torch.dot(source, source)},
+        reread=lambda size, times: source[: size // 4].expand(times, size // 4).sum(),
+        delay=partial(torch.cuda._sleep, _PLANTED_CYCLES) if on_gpu else _wait,
         matmul={"matmul": lambda: torch.matmul(factors, factors, out=product)},
         matmul_dtype=str(dtype).removeprefix("torch."),
         synchronize=torch.cuda.synchronize if on_gpu else lambda: None,
@@ -104,8 +163,14 @@ def _numpy(size: int, side: int) -> _Operations:
         library=f"NumPy {np.__version__}",
         copy={"copyto": lambda: np.copyto(target, source)},
         read={"max": source.max, "dot": lambda: np.dot(source, source)},
+        reread=lambda size, times: [source[: size // 4].max() for _ in range(times)],
+        delay=_wait,
         matmul={"matmul": lambda: factors @ factors},
     )
+
+
+def _wait() -> None:
+    time.sleep(0.005)
 
 
 def _seconds(call: Callable[[], Any], operations: _Operations, samples: int) -> list[float]:

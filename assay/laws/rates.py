@@ -24,7 +24,7 @@ _HOST_STAGE = "host"
 _MATMUL, _READ = "matmul_rate", "read_bandwidth"
 _UNITS = {_MATMUL: 1e12, _READ: 1e9}
 # A matmul ceiling is measured in the dtype that the device is mostly used with.
-_MATMUL_DTYPES = {"cpu": ("float32",), "cuda": ("bfloat16", "float16")}
+MATMUL_DTYPES = {"cpu": ("float32",), "cuda": ("bfloat16", "float16")}
 
 
 # A number, or the reason why there is none.
@@ -96,7 +96,7 @@ class _Ceilings:
         best = self._best(of, _MATMUL)
         if isinstance(best, str):
             return best
-        dtypes = _MATMUL_DTYPES.get(best.subject.partition(":")[0], ())
+        dtypes = MATMUL_DTYPES.get(best.subject.partition(":")[0], ())
         if dtype not in dtypes:
             names = " and ".join(dtypes) or "no dtype that is known"
             return f"the {_MATMUL} of {best.subject} holds for {names}, not for {dtype}"

@@ -16,7 +16,7 @@ from assay import plugins, subjects
 from assay.attention import contract
 from assay.errors import BadInput
 from assay.host import Host, inspect
-from assay.performance import rounds
+from assay.performance import calibration, rounds
 from assay.performance.admission import Admission
 from assay.performance.rounds import RoundSettings
 from assay.records.schema import Measurement
@@ -69,7 +69,8 @@ def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
     admission = Admission(probes)
     for name in admission.in_order():
         probe, allowed = probes[name], _of_frameworks(probes[name], bound)
-        for refused, refusal in admission.refusals(name, allowed).items():
+        refusals = admission.refusals(name, allowed) | _uncalibrated(name, probe, allowed)
+        for refused, refusal in refusals.items():
             yield _of(allowed.pop(refused), refusal)
         measure = _paired if getattr(probe, "PAIRED", False) else _one_by_one
         start = time.monotonic()
@@ -101,6 +102,20 @@ def _of_frameworks(probe: ModuleType, bound: dict[str, Subject]) -> dict[str, Su
         name: subject
         for name, subject in bound.items()
         if not wanted or subject.implementation.framework in wanted
+    }
+
+
+def _uncalibrated(
+    name: str, probe: ModuleType, allowed: dict[str, Subject]
+) -> dict[str, Measurement]:
+    """Subjects whose framework has an instrument that the probe needs and that is not believed."""
+    instruments = getattr(probe, "INSTRUMENTS", ())
+    return {
+        subject_name: Measurement(
+            metric=name, value=None, unit="", status="refused", reason=reason, alone=True
+        )
+        for subject_name, subject in allowed.items()
+        if (reason := calibration.problem(instruments, subject.framework, subject.device))
     }
 
 

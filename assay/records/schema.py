@@ -27,6 +27,11 @@ SEVERITY: tuple[Status, ...] = (
 # The last record of every cell. Its presence is what makes a cell finished.
 CELL_SECONDS = "cell_seconds"
 
+# Begins the metrics of instruments that were given a known quantity.
+CALIBRATION = "calibration."
+# Bandwidth of reading an array again and again that is so small, in KiB after the dot.
+CACHED_BANDWIDTH = "read_bandwidth."
+
 # The stage for models, and what it records beside its gates, which are its other metrics.
 MODELS = "models"
 MODEL_PARAMETERS = "parameters"

@@ -1,4 +1,4 @@
-"""Describe this machine, measure what it reaches and list what runs on it."""
+"""Describe this machine, measure what it reaches, calibrate the instruments and list what runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,9 @@ def command() -> typer.Typer:
 
 
 def doctor(
-    peaks: Annotated[bool, typer.Option(help="Measure bandwidth and matmul rate too.")] = True,
+    peaks: Annotated[
+        bool, typer.Option(help="Measure bandwidth and matmul rate, calibrate instruments.")
+    ] = True,
     plugins: flags.Plugins = None,
     as_json: flags.Json = False,
 ) -> None:
@@ -36,20 +38,27 @@ def doctor(
     if as_json:
         _print_json(here, measured)
         return
+    from assay.reports.tables import host as tables
     from assay.reports.terminal import console, show
 
     screen = console()
     for table in (
         _machine(here),
-        *([_ceilings(measured)] if peaks else []),
+        *([tables.ceilings(measured), tables.instruments(measured)] if peaks else []),
         _runnable(here, check_folders(plugins or ())),
     ):
         show(table, screen)
 
 
 def _measure(here: "Host") -> "list[Measurement]":
-    """Ceilings of the CPU and of each accelerator that torch can use."""
-    from assay import peaks
+    """Ceilings of the CPU and of each accelerator that torch can use, and what the instruments of
+    every installed framework read there."""
+    import msgspec
+
+    from assay import peaks, plugins
+    from assay.records.schema import Measurement
+    from assay.studies.cell import Cell
+    from assay.studies.stages import host as stage
 
     measurements = []
     for device in here.devices:
@@ -57,6 +66,16 @@ def _measure(here: "Host") -> "list[Measurement]":
             measurements += peaks.measure(device.label)
         except (RuntimeError, AssertionError, ImportError) as error:
             measurements += peaks.unmeasured(device.label, f"{type(error).__name__}: {error}")
+        instruments = Cell(
+            name=f"{stage.INSTRUMENTS}{device.label}",
+            subjects=tuple(n for n, p in plugins.listing("frameworks").items() if not p.missing),
+            device=device.label,
+        )
+        measurements += [
+            msgspec.structs.replace(read, subject=f"{read.subject}, {device.label}")
+            for read in stage.run(instruments)
+            if isinstance(read, Measurement)
+        ]
     return measurements
 
 
@@ -83,16 +102,6 @@ def _memory(device: "Device") -> str:
     if device.memory_bytes is None:
         return "memory unknown"
     return f"{device.memory_bytes / 2**30:.1f} GiB"
-
-
-def _ceilings(measured: "list[Measurement]") -> "Table":
-    from assay.reports.table import Table, value_entry
-
-    return Table(
-        title="Measured ceilings: the best sample, then the quartiles of all",
-        columns=("device", "ceiling", "reached", "unit", "source"),
-        rows=tuple((m.subject, m.metric, value_entry(m), m.unit, m.source or "") for m in measured),
-    )
 
 
 def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":

@@ -69,7 +69,9 @@ def test_an_instrument_that_misreads_a_known_array_gives_no_peak(monkeypatch, sh
     monkeypatch.setattr(
         call.framework, "counted_peak", lambda run: Peak(value=read, source="a test")
     )
-    assert f"an array of 33,554,432 B reads as {read:,} B" in isolated._blindness(call, None)
+    assert f"an array of 33,554,432 B reads as {read:,} B" in isolated._blindness(
+        call.framework, 32 << 20, None
+    )
 
 
 def test_running_out_of_memory_in_the_other_process_is_raised(tmp_path):

@@ -10,12 +10,16 @@ Before an instrument counts, it must read back an array of known size.
 
 import ctypes
 import gc
+import random
 from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from assay.instruments import forks
 from assay.instruments.forks import Answers
 from assay.instruments.out_of_memory import ran_out
 from assay.instruments.reading import Peak
@@ -27,7 +31,8 @@ _AVAILABLE_SHARE = 0.9  # of the memory that is free when the process starts
 _MAPPED_BYTES = 64 * 1024  # allocations of this size and more are mapped one by one
 _M_MMAP_THRESHOLD = -3  # mallopt's name for it, from malloc.h
 _PROC = Path("/proc/self")
-_KNOWN_BYTES = 32 << 20  # of the array that is read back
+# Of the array that is read back, drawn anew so that no earlier reading passes for it.
+_FEWEST_KNOWN_BYTES, _MOST_KNOWN_BYTES = 16 << 20, 48 << 20
 _TOLERANCE = 0.05
 # What the resident size may show above what was counted: code and tables that a library loads.
 _UNCOUNTED_SHARE, _UNCOUNTED_BYTES = 0.1, 8 << 20
@@ -58,6 +63,19 @@ def peaks(call: SequenceSubject) -> tuple[Peak, Peak | None]:
     return forward, _peak_from(answers, "training") if call.has_backward else None
 
 
+def known_array(framework: ModuleType, size: int) -> Peak:
+    """The peak of making an array of `size` bytes, read in a process of its own."""
+    answers = forks.ask(
+        "assay.performance.memory.isolated:answer_known",
+        {"framework": framework.__name__, "size": size},
+        imports=(framework.__name__,) if framework.__name__.startswith("assay.") else (),
+        timeout_s=_TIMEOUT_S,
+    )
+    if "value" not in answers.values:
+        return Peak(value=None, reason=f"in a process of its own: {answers.ending}")
+    return _witnessed(**answers.values)
+
+
 def _peak_from(answers: Answers, direction: str) -> Peak:
     values = answers.values
     if direction in values and "blind" in values:
@@ -86,27 +104,41 @@ def answer(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
     call = forked.bound(request)
-    if problem := _blindness(call, libc):  # whether memory suffices can be seen all the same
+    size = 4 * random.randrange(_FEWEST_KNOWN_BYTES // 4, _MOST_KNOWN_BYTES // 4)
+    if problem := _blindness(
+        call.framework, size, libc
+    ):  # whether memory suffices can be seen all the same
         yield {"blind": problem}
     passes = {"forward": call} | ({"training": call.gradients} if call.has_backward else {})
     try:
         for direction, run in passes.items():
-            peak, resident = read(call, run, libc)
+            peak, resident = read(call.framework, run, libc)
             yield {direction: {"value": peak.value, "resident": resident, "source": peak.source}}
     except Exception as error:
         yield {"error": f"{type(error).__name__}: {error}", "out_of_memory": ran_out(error)}
 
 
-def _blindness(call: SequenceSubject, libc: ctypes.CDLL) -> str | None:
+def answer_known(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what an array of known size is read as."""
+    framework, libc = import_module(request["framework"]), ctypes.CDLL(None)
+    peak, resident = _read_known(framework, request["size"], libc)
+    yield {"value": peak.value, "resident": resident, "source": peak.source}
+
+
+def _blindness(framework: ModuleType, size: int, libc: ctypes.CDLL) -> str | None:
     """Say why this process cannot see a peak; None where it reads a known array back."""
-    values = np.ones((1, 1, 1, _KNOWN_BYTES // 4), np.float32)
-    peak, _ = read(call, lambda: call.framework.place(values, "float32", call.device), libc)
-    if abs(peak.value - _KNOWN_BYTES) <= _TOLERANCE * _KNOWN_BYTES:
+    peak, _ = _read_known(framework, size, libc)
+    if abs(peak.value - size) <= _TOLERANCE * size:
         return None
-    return f"an array of {_KNOWN_BYTES:,} B reads as {peak.value:,} B ({peak.source})"
+    return f"an array of {size:,} B reads as {peak.value:,} B ({peak.source})"
 
 
-def read(call: SequenceSubject, run: Callable[[], Any], libc: ctypes.CDLL) -> tuple[Peak, int]:
+def _read_known(framework: ModuleType, size: int, libc: ctypes.CDLL) -> tuple[Peak, int]:
+    values = np.ones((1, 1, 1, size // 4), np.float32)
+    return read(framework, lambda: framework.place(values, "float32", "cpu"), libc)
+
+
+def read(framework: ModuleType, run: Callable[[], Any], libc: ctypes.CDLL) -> tuple[Peak, int]:
     """Peak of `run` by the framework's own count where it has one, and the rise of the resident
     size in another call, since counting takes memory too; both after an unmeasured call."""
     run()
@@ -118,8 +150,8 @@ def read(call: SequenceSubject, run: Callable[[], Any], libc: ctypes.CDLL) -> tu
     kept = run()
     resident = _status_bytes("VmHWM") - before
     del kept
-    if hasattr(call.framework, "counted_peak"):
-        return call.framework.counted_peak(run), resident
+    if hasattr(framework, "counted_peak"):
+        return framework.counted_peak(run), resident
     return Peak(value=resident, source=RESIDENT_SOURCE), resident
 
 

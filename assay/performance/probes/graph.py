@@ -6,6 +6,7 @@ from assay.subjects.contract import Subject
 
 PAIRED = True
 NEEDS = ("accuracy", "kernels")
+INSTRUMENTS = ("clock",)
 GPU_ONLY = True
 FRAMEWORKS = ("torch",)  # XLA decides by itself what becomes a graph
 

@@ -17,6 +17,7 @@ from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.workload import Workload
 
+INSTRUMENTS = ("profiler",)
 CALLS = 5
 # Facts about the longest kernel: metric, unit, and its field; from the profiler or the binary.
 _HARDWARE = (

@@ -6,6 +6,7 @@ from assay.subjects.contract import Subject
 
 PAIRED = True
 NEEDS = ("accuracy", "kernels")
+INSTRUMENTS = ("clock",)
 
 
 def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]:

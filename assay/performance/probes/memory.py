@@ -12,6 +12,7 @@ from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
 from assay.subjects.outcome import lack_of_memory
 
+INSTRUMENTS = ("memory", "saved")
 _NO_BACKWARD = "it has no backward pass here"
 Read = TypeVar("Read", bound=Reading)
 

@@ -9,6 +9,7 @@ from assay.subjects.outcome import require_backward
 
 PAIRED = True
 NEEDS = ("accuracy", "gradients", "kernels")
+INSTRUMENTS = ("clock",)
 
 
 def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]:
