@@ -4,6 +4,7 @@ Nothing here imports a framework. What cannot be found out is None, and `unknown
 """
 
 import ast
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -43,9 +44,7 @@ class Host:
     @property
     def fingerprint(self) -> str:
         """The same on every start of the same hardware and driver; free of names and addresses."""
-        parts = [platform.machine(), self.cores]
-        parts += [(d.kind, d.name, d.driver) for d in self.devices]
-        return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
+        return _fingerprint(self.devices, self.cores)
 
     @property
     def accelerators(self) -> tuple[Device, ...]:
@@ -65,17 +64,31 @@ def inspect() -> Host:
     commit, dirty = _git_state(unknown)
     return Host(
         devices=devices.find(unknown),
-        cores=(
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        ),
+        cores=_cores(),
         os=f"{platform.system()} {platform.release()}",
         versions=versions(unknown),
         commit=commit,
         dirty=dirty,
         unknown=unknown,
     )
+
+
+@functools.cache
+def own_fingerprint() -> str:
+    """The fingerprint of this machine, without a look at versions and the checkout."""
+    return _fingerprint(devices.find({}), _cores())
+
+
+def _fingerprint(present: Sequence[Device], cores: int) -> str:
+    parts = [platform.machine(), cores]
+    parts += [(d.kind, d.name, d.driver) for d in present]
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def versions(unknown: dict[str, str]) -> dict[str, str]:

@@ -10,13 +10,14 @@ hang they are left, because each might hang as long.
 import os
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from assay import plugins
-from assay.host import CHECKOUT
+from assay.host import CHECKOUT, own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
@@ -48,8 +49,29 @@ class Job:
     limits: CellLimits
 
 
-def attempt(job: Job) -> list[Measurement]:
-    """Measurements of every subject of the job's cell, outcomes included."""
+@dataclass(frozen=True, kw_only=True)
+class CellResult:
+    """What an engine hands back of a job: measurements of every subject, outcomes included."""
+
+    job: Job
+    measurements: list[Measurement]
+    host: str  # fingerprint of the machine that it ran on
+    seconds: float  # from its start to its end, waiting for a turn left out
+
+
+def attempt(job: Job) -> CellResult:
+    """Run a job's cell on this machine, in as many processes as that takes."""
+    start = time.monotonic()
+    measurements = _measurements(job)
+    return CellResult(
+        job=job,
+        measurements=measurements,
+        host=own_fingerprint(),
+        seconds=time.monotonic() - start,
+    )
+
+
+def _measurements(job: Job) -> list[Measurement]:
     together = _in_process(job, job.cell)
     measurements, waiting = together.measurements, together.rest
     while waiting:

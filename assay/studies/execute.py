@@ -5,7 +5,6 @@ at, resuming it does the cells that have no such record, and no other.
 """
 
 import shutil
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,7 @@ from assay.records.run import Done, RunFolder
 from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
 from assay.records.verdicts import is_expected, without_time
 from assay.studies import plan
-from assay.studies.attempt import SCRATCH, CellLimits, Job
+from assay.studies.attempt import SCRATCH, CellLimits, CellResult, Job
 from assay.studies.cell import outcome
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
@@ -135,15 +134,11 @@ def _attempts(
             attempts[record.cell] = max(attempts[record.cell], record.attempt + 1)
     by_name = {planned.cell.name: (planned, blocked) for planned, blocked in due}
     engine = plugins.load(plugins.find("engines", active.study.engine, active.study.plugin_folders))
-    start = time.monotonic()
-    for job, measurements in engine.run(_jobs(stage, due, active)):
-        planned, blocked = by_name.pop(job.cell.name)
-        elapsed_s, start = time.monotonic() - start, time.monotonic()
-        all_measurements = [*_blocked(planned, blocked), *measurements]
-        yield _records(stage, planned, all_measurements, elapsed_s, attempts[job.cell.name], active)
-    for planned, blocked in by_name.values():  # nothing in them can run
-        all_measurements = _blocked(planned, blocked)
-        yield _records(stage, planned, all_measurements, 0.0, attempts[planned.cell.name], active)
+    for result in engine.run(_jobs(stage, due, active)):
+        name = result.job.cell.name
+        yield _records(stage, *by_name.pop(name), attempts[name], active, result)
+    for name, (planned, blocked) in by_name.items():  # nothing in them can run
+        yield _records(stage, planned, blocked, attempts[name], active)
 
 
 def _jobs(
@@ -173,12 +168,14 @@ def _blocked(planned: PlannedCell, blocked: Obstacles) -> list[Measurement]:
 def _records(
     stage: PlannedStage,
     planned: PlannedCell,
-    measurements: Sequence[Measurement],
-    elapsed_s: float,
+    blocked: Obstacles,
     attempt: int,
     active: ActiveRun,
+    result: CellResult | None = None,
 ) -> list[Record]:
-    """A cell's batch: its measurements, and last the record that ends it."""
+    """A cell's batch: why subjects did not run, what an engine handed back of the others, and last
+    the record that ends it."""
+    measurements = [*_blocked(planned, blocked), *(result.measurements if result else ())]
     stamp = {
         "schema": SCHEMA,
         "run": active.run,
@@ -186,14 +183,14 @@ def _records(
         "stage": stage.name,
         "cell": planned.cell.name,
         "fingerprint": planned.fingerprint,
-        "host": active.host.fingerprint,
+        "host": result.host if result else active.host.fingerprint,
         "time": runs.now(),
         "attempt": attempt,
     }
     status, reason = _ending(stage.name, measurements)
     end = Measurement(
         metric=CELL_SECONDS,
-        value=elapsed_s,
+        value=result.seconds if result else 0.0,
         unit="s",
         status=status,
         reason=reason,

@@ -1,3 +1,7 @@
-"""Engines, which run cells; one file each."""
+"""Engines, which run cells; one file each.
+
+`run(jobs)` takes jobs in any order and gives back a CellResult for each, as soon as it is there:
+`attempt(job)` of assay/studies/attempt.py makes one on the machine where it is called.
+"""
 
 CONTRACT = ("run",)

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from assay.records.schema import Measurement
-from assay.studies.attempt import Job, attempt
+from assay.studies.attempt import CellResult, Job, attempt
 
 
-def run(jobs: Iterable[Job]) -> Iterator[tuple[Job, list[Measurement]]]:
-    """Each job with its measurements, as soon as it is done."""
-    for job in jobs:
-        yield job, attempt(job)
+def run(jobs: Iterable[Job]) -> Iterator[CellResult]:
+    """The result of each job, as soon as it is done."""
+    return map(attempt, jobs)
