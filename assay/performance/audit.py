@@ -147,7 +147,7 @@ def _bandwidth(size: float, ceilings: Sequence[Measurement]) -> tuple[str, float
     """The fastest level of memory that so many bytes fit into: its name, bytes per second, and how
     far above it is believed. What is smaller than all that was read is not judged."""
     rates = {}
-    for ceiling in ceilings:
+    for ceiling in sorted(ceilings, key=lambda ceiling: ceiling.value or 0.0):  # the best counts
         if ceiling.metric == "read_bandwidth" and ceiling.value:
             rates[float("inf")] = (ceiling.metric, ceiling.value * 1e9, _MEMORY_MARGIN)
         elif ceiling.metric.startswith(CACHED_BANDWIDTH) and ceiling.value:

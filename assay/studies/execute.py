@@ -25,6 +25,7 @@ from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Re
 from assay.records.verdicts import is_expected, without_time
 from assay.studies import plan
 from assay.studies.attempt import SCRATCH, CellLimits, CellResult, Job
+from assay.studies.auditor import Auditor
 from assay.studies.cell import outcome
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
@@ -98,7 +99,7 @@ def _do_stage(
             active.folder.done_file(stage.name).unlink(missing_ok=True)
             for name in ("stdout.log", "stderr.log"):
                 (folder / name).touch()
-            for batch in _attempts(stage, due, active, before):
+            for batch in _attempts(stage, due, active, before, earlier):
                 log.append(batch)
                 end = batch[-1]
                 observer.cell(end.cell, end.status, end.reason, end.value or 0.0)
@@ -126,6 +127,7 @@ def _attempts(
     due: Sequence[tuple[PlannedCell, Obstacles]],
     active: ActiveRun,
     before: Sequence[Record],
+    earlier: Sequence[Record],
 ) -> Iterator[list[Record]]:
     """The records of each due cell, one batch per cell."""
     attempts = Counter({planned.cell.name: 1 for planned, _ in due})
@@ -134,7 +136,8 @@ def _attempts(
             attempts[record.cell] = max(attempts[record.cell], record.attempt + 1)
     by_name = {planned.cell.name: (planned, blocked) for planned, blocked in due}
     engine = plugins.load(plugins.find("engines", active.study.engine, active.study.plugin_folders))
-    for result in engine.run(_jobs(stage, due, active)):
+    auditor = Auditor(engine, earlier)
+    for result in map(auditor.believed, engine.run(_jobs(stage, due, active))):
         name = result.job.cell.name
         yield _records(stage, *by_name.pop(name), attempts[name], active, result)
     for name, (planned, blocked) in by_name.items():  # nothing in them can run

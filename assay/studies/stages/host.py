@@ -12,13 +12,13 @@ from assay.studies.study import Study
 from assay.subjects.outcome import Begin, outcome_of
 
 USES = ("torch",)
-INSTRUMENTS = "instruments/"
+PEAKS, INSTRUMENTS = "peaks/", "instruments/"
 
 
 def cells(study: Study) -> list[Cell]:
     """One cell for the device that the study runs on, and one for the instruments there of every
     framework that the study measures."""
-    ceilings = Cell(name=f"peaks/{study.device}", subjects=(study.device,), device=study.device)
+    ceilings = Cell(name=f"{PEAKS}{study.device}", subjects=(study.device,), device=study.device)
     frameworks = _frameworks(study)
     if not frameworks:
         return [ceilings]
