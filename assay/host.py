@@ -18,13 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assay import devices
+from assay import commit_files, devices
 from assay.devices import Device
 
 CHECKOUT = Path(__file__).parent.parent
-# Names the commit that a copy was made from, on a machine without the repository.
-COMMIT_VARIABLE = "ASSAY_COMMIT"
-
 # Distributions whose version can move a number.
 _DISTRIBUTIONS = ("numpy", "torch", "triton", "jax", "jaxlib", "flax", "msgspec", "transformers")
 
@@ -132,16 +129,25 @@ def _ptxas_version() -> str | None:
 
 
 def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
-    """The checkout's commit, and True where something in it differs from that commit."""
-    if named := os.environ.get(COMMIT_VARIABLE):
-        unknown["dirty"] = f"the commit was given by {COMMIT_VARIABLE}, for a copy of a checkout"
-        return named, None
+    """The checkout's commit, and True where something in it differs from that commit.
+
+    A copy that is shown to be that of a commit is; what git says of a copy may be older.
+    """
+    copied = commit_files.read(CHECKOUT)
+    if isinstance(copied, commit_files.CopyState) and not copied.differing:
+        return copied.commit, False
     commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
     status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
-    if commit is None or status is None:
-        unknown["commit"] = "this copy of assay is not a git checkout, or git is not installed"
-        return None, None
-    return commit.strip(), bool(status.strip())
+    if commit is not None and status is not None:
+        return commit.strip(), bool(status.strip())
+    if isinstance(copied, commit_files.CopyState):
+        unknown["clean"] = f"{len(copied.differing)} files differ, such as {copied.differing[0]}"
+        return copied.commit, True
+    unknown["commit"] = copied or (
+        "this copy of assay is not a git checkout, or git is not installed; "
+        f"`python -m assay.commit_files` in the checkout writes {commit_files.FILE} for a copy"
+    )
+    return None, None
 
 
 def _output(command: Sequence[str]) -> str | None:

@@ -1,11 +1,14 @@
 """What this machine is, without a framework; what is not known has a reason."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from assay import host, peaks
+from assay import commit_files, host, peaks
 
 
 def test_inspecting_loads_no_framework():
@@ -49,8 +52,11 @@ def test_peaks_have_samples_a_source_and_sane_values(use_torch, monkeypatch):
     monkeypatch.setattr(peaks, "installed", lambda _: use_torch)
     monkeypatch.setitem(peaks._BYTES, "cpu", 16 << 20)
     monkeypatch.setitem(peaks._SIDE, "cpu", 256)
-    measured = {measurement.metric: measurement for measurement in peaks.measure("cpu")}
-    assert set(measured) == set(peaks.UNITS)
+    calibration, *ceilings = peaks.measure("cpu")
+    assert calibration.metric == "calibration.bandwidth" and calibration.value
+    measured = {measurement.metric: measurement for measurement in ceilings}
+    cached = {f"read_bandwidth.{kib}" for kib in (64, 1024, 16384)}
+    assert set(measured) == set(peaks.UNITS) | cached
     for measurement in measured.values():
         assert measurement.value == max(measurement.samples) and len(measurement.samples) == 7
         assert ("torch" if use_torch else "NumPy") in measurement.source
@@ -64,20 +70,60 @@ def test_unmeasured_peaks_are_null_with_a_reason():
     )
 
 
-def test_a_copy_without_git_may_be_told_its_commit(tmp_path):
-    import os
-    import shutil
+@pytest.fixture
+def copy(tmp_path):
+    """A small checkout with one commit, its list of files, and a copy of both without git."""
+    checkout, copied = tmp_path / "checkout", tmp_path / "copy"
+    shutil.copytree(host.CHECKOUT / "assay", checkout / "assay", ignore=_no_caches)
+    (checkout / "assay.txt").write_text("sorts between assay and assay/")
+    for arguments in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "first"],
+    ):
+        subprocess.run(["git", "-C", checkout, *arguments], check=True)
+    commit_files.write(checkout)
+    shutil.copytree(checkout, copied, ignore=shutil.ignore_patterns(".git"))
+    head = ["git", "-C", checkout, "rev-parse", "HEAD"]
+    return copied, subprocess.check_output(head, text=True).strip()
 
-    shutil.copytree(host.CHECKOUT / "assay", tmp_path / "assay")
+
+_no_caches = shutil.ignore_patterns("__pycache__")
+
+
+def seen(folder: Path) -> str:
+    """Commit and state, by a process that has only this copy."""
     code = "from assay import host; h = host.inspect(); print(h.commit, h.dirty, h.unknown)"
-    clean = {k: v for k, v in os.environ.items() if k not in (host.COMMIT_VARIABLE, "PYTHONPATH")}
+    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    command = [sys.executable, "-c", code]
+    return subprocess.check_output(command, cwd=folder, env=clean, text=True)
 
-    def seen(**environment):
-        return subprocess.run(
-            [sys.executable, "-c", code], cwd=tmp_path, env={**clean, **environment},
-            capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
 
-    assert seen().startswith("None None") and "not a git checkout" in seen()
-    described = seen(ASSAY_COMMIT="c0ffee")
-    assert described.startswith("c0ffee None") and "given by ASSAY_COMMIT" in described
+def test_a_copy_proves_its_commit_by_its_files(copy):
+    folder, commit = copy
+    assert seen(folder).startswith(f"{commit} False")
+
+
+def test_a_file_that_differs_is_an_uncommitted_change(copy):
+    folder, commit = copy
+    (folder / "assay" / "errors.py").write_text("# changed\n" + ERRORS)
+    assert seen(folder).startswith(f"{commit} True")
+    assert "1 files differ, such as assay/errors.py" in seen(folder)
+    (folder / "assay" / "errors.py").write_text(ERRORS)
+    (folder / "assay" / "one_more.py").write_text("")
+    assert "such as assay/one_more.py" in seen(folder)
+
+
+ERRORS = (host.CHECKOUT / "assay" / "errors.py").read_text()
+
+
+def test_a_list_that_was_changed_proves_nothing(copy):
+    folder, _ = copy
+    file = folder / commit_files.FILE
+    content = file.read_bytes()
+    for changed in (content.replace(b"assay.txt", b"assay.txu"), content[:50], b"", b"\xff" * 99):
+        file.write_bytes(changed)
+        assert seen(folder).startswith("None None")
+        assert "does not list the files" in seen(folder) or "not a list" in seen(folder)
+    file.unlink()
+    assert seen(folder).startswith("None None") and "not a git checkout" in seen(folder)
