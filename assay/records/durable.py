@@ -3,13 +3,15 @@
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from assay.errors import BadInput
+from assay.errors import BadInput, CannotRunHere
 
 _MOST_PARTS = 1024  # that the system takes in one call
+_POLL_S = 0.01
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -71,6 +73,35 @@ def explained(path: Path) -> Iterator[None]:
             errno.EEXIST: "a file of that name is in the way",
         }.get(error.errno or 0, error.strerror or str(error))
         raise BadInput(f"cannot write {path}: {advice}") from error
+
+
+@contextmanager
+def waiting_for_others(path: Path, patience_s: float) -> Iterator[None]:
+    """Hold a lock on the file `path` as a process: forks of it do not hold it too.
+
+    Waits for a process that holds it, and raises CannotRunHere where that takes too long.
+    """
+    with explained(path):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        deadline = time.monotonic() + patience_s
+        while not _locks_as_process(descriptor):
+            if time.monotonic() > deadline:
+                raise CannotRunHere(
+                    f"another process still holds {path} after {patience_s:g} s; end it and resume"
+                )
+            time.sleep(_POLL_S)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locks_as_process(descriptor: int) -> bool:
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
 
 
 @contextmanager

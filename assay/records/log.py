@@ -8,7 +8,7 @@ Two processes may append to one log; a full disk leaves it as it was.
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,11 +49,16 @@ class Log:
         with self._locked():
             self._settle()
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Write `records` as one batch and return when it is durable."""
+    def append(self, records: Sequence[Record], *, guard: Callable[[], None] | None = None) -> None:
+        """Write `records` as one batch and return when it is durable.
+
+        `guard` is called when no other process can append any more, and may raise.
+        """
         if not records:
             return
         with self._locked():
+            if guard:
+                guard()
             self._settle()
             if records[0].session < self._session:
                 raise ValueError(

@@ -89,7 +89,8 @@ class Records:
     def _copy(self, path: Path) -> Path:
         """The path of a log's copy. Another state of the log has another name."""
         state = path.stat()
-        version = [str(path.resolve()), state.st_size, state.st_mtime_ns, SCHEMA]
+        columns = list(_columns(Record))
+        version = [str(path.resolve()), state.st_size, state.st_mtime_ns, SCHEMA, columns]
         return self._index / f"{digest(version)}.parquet"
 
     def _sources(self, stack: ExitStack) -> list[str]:

@@ -2,6 +2,7 @@
 
 <results>/<study>/<run_id>/run.json
                            stages/<stage>/{metrics.jsonl, DONE, stdout.log, stderr.log}
+                                          cells/<digest of the cell's name>/
                            report.html report.md figures/
 
 An archived run, such as those in evidence/, has `metrics.jsonl.gz` in place of its stages: the
@@ -12,7 +13,7 @@ import gzip
 import re
 import secrets
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,8 +26,8 @@ from assay.errors import BadInput, CannotRunHere
 from assay.host import CHECKOUT
 from assay.records import log
 from assay.records.durable import explained, make_folder, only_process, write_atomically
-from assay.records.identity import current
-from assay.records.schema import SCHEMA, Record, Run
+from assay.records.identity import current, digest
+from assay.records.schema import SCHEMA, Measurement, Record, Run, Stamp
 
 RUN_FILE = "run.json"
 LOG_FILE = "metrics.jsonl"
@@ -47,6 +48,16 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     time: str
 
 
+class _Numbered(msgspec.Struct):
+    number: int
+
+
+class _Sessions(msgspec.Struct):
+    """That of `run.json` which says how often the run was started."""
+
+    sessions: list[_Numbered]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunFolder:
     """The paths of one run."""
@@ -62,6 +73,10 @@ class RunFolder:
 
     def log(self, stage: str) -> Path:
         return self.stage(stage) / LOG_FILE
+
+    def cell(self, stage: str, name: str) -> Path:
+        """The folder of a cell that keeps something of its own."""
+        return self.stage(stage) / "cells" / digest(name)
 
     def done_file(self, stage: str) -> Path:
         return self.stage(stage) / "DONE"
@@ -90,6 +105,12 @@ class RunFolder:
 def now() -> str:
     """The time as records write it: UTC, ISO 8601, milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def stamped(measurements: Iterable[Measurement], stamp: Stamp, *, host: str) -> list[Record]:
+    """Measurements as records, made now on the machine with the fingerprint `host`."""
+    common = {**msgspec.structs.asdict(stamp), "schema": SCHEMA, "host": host, "time": now()}
+    return [Record(**msgspec.structs.asdict(m), **common) for m in measurements]
 
 
 def create(results: Path, study: str) -> RunFolder:
@@ -122,6 +143,11 @@ def open_run(path: Path) -> tuple[RunFolder, Run]:
             "Runs lie in results/<study>/<run_id>"
         )
     return folder, _decode(folder.run_file, Run)
+
+
+def last_session(folder: RunFolder) -> int:
+    """The number of the run's last start."""
+    return _decode(folder.run_file, _Sessions).sessions[-1].number
 
 
 def runs_below(results: Path) -> list[RunFolder]:

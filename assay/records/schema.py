@@ -26,6 +26,10 @@ SEVERITY: tuple[Status, ...] = (
 
 # The last record of every cell. Its presence is what makes a cell finished.
 CELL_SECONDS = "cell_seconds"
+# The last record of a batch that a cell appends while it runs: the number of the batch.
+CELL_PROGRESS = "cell_progress"
+# What is recorded of a cell itself and is no result.
+CELL_METRICS = (CELL_SECONDS, CELL_PROGRESS)
 
 # Begins the metrics of instruments that were given a known quantity.
 CALIBRATION = "calibration."
@@ -92,6 +96,7 @@ class Record(Measurement, frozen=True, kw_only=True, omit_defaults=True):
     sequence: int = 0  # position in its log; given by the log
     attempt: int = 1  # the highest attempt of a cell supersedes the others
     closes: int = 0  # on the last record of a batch, how many records the batch has
+    total: int | None = None  # of cell_progress: how many batches there will be, where it is known
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -100,6 +105,17 @@ class Record(Measurement, frozen=True, kw_only=True, omit_defaults=True):
                 f"attempt {self.attempt} of {self.cell!r} in session {self.session}: "
                 "a session attempts a cell at most once"
             )
+
+
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """Provenance that all records of an attempt at a cell share."""
+
+    run: str
+    session: int
+    stage: str
+    cell: str
+    fingerprint: str
+    attempt: int
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

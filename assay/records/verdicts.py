@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from assay.records.schema import CELL_SECONDS, MODELS, Measurement, Record, Status
+from assay.records.schema import CELL_METRICS, MODELS, Measurement, Record, Status
 
 CHECKING = ("suite", "check")  # the stages that judge and measure no cost
 # The metric of an error as a share of what the accuracy check allows; the tensor's name follows.
@@ -54,11 +54,11 @@ def without_time(records: Iterable[Record]) -> list[str]:
     """Stages that had no time for any result: something ended for want of it and nothing is ok."""
     statuses: dict[str, set[Status]] = {}
     for record in records:
-        if record.metric != CELL_SECONDS:
+        if record.metric not in CELL_METRICS:
             statuses.setdefault(record.stage, set()).add(record.status)
     return [stage for stage, seen in statuses.items() if "timeout" in seen and "ok" not in seen]
 
 
 def is_wrong(record: Record) -> bool:
     """True for a record that no number may be built on."""
-    return record.status in WRONG and record.metric != CELL_SECONDS
+    return record.status in WRONG and record.metric not in CELL_METRICS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assay.errors import CannotRunHere
 from assay.laws.fitted import fit_all
-from assay.records.schema import CELL_SECONDS, SEVERITY, Record
+from assay.records.schema import CELL_METRICS, SEVERITY, Record
 from assay.records.verdicts import WRONG, cases_run, without_time
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
@@ -105,7 +105,7 @@ def _incomplete(stages: Sequence[Stage]) -> list[str]:
         f"{record.subject} {record.metric} {counts} cases"
         for stage in stages
         for record in stage.records
-        if record.metric != CELL_SECONDS and (counts := cases_run(record))
+        if record.metric not in CELL_METRICS and (counts := cases_run(record))
     ]
     beyond = len(lacking) - _MOST_NAMED
     more = f" and {counted(beyond, 'more probe')}" if beyond > 0 else ""
@@ -126,7 +126,7 @@ def _failures(stage: Stage) -> int:
 
 
 def _measured(record: Record) -> bool:
-    return record.status == "ok" and record.metric != CELL_SECONDS
+    return record.status == "ok" and record.metric not in CELL_METRICS
 
 
 def _statuses(stage: Stage) -> list[str]:

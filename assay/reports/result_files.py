@@ -16,7 +16,7 @@ from assay.laws.pairs import PAIRED_METRICS
 from assay.laws.rates import rates
 from assay.records.durable import write_atomically
 from assay.records.run import RunFolder
-from assay.records.schema import CELL_SECONDS, MODELS, SEVERITY, Record, Run
+from assay.records.schema import CELL_METRICS, MODELS, SEVERITY, Record, Run
 from assay.records.verdicts import CHECKING, is_verdict
 from assay.reports.contents import Contents
 from assay.reports.ratios import ratios_to_baseline
@@ -81,7 +81,7 @@ def environment(run: Run) -> dict[str, Any]:
 
 def results_by_kind(records: Sequence[Record]) -> dict[str, list[dict[str, Any]]]:
     """The rows of each file, sorted by stage, cell, workload and subject."""
-    records = [record for record in records if record.metric != CELL_SECONDS]
+    records = [record for record in records if record.metric not in CELL_METRICS]
     kinds: dict[str, list[Record]] = {"performance": [], "memory": [], "correctness": []}
     for record in records:
         for kind in _kinds(record):

@@ -12,7 +12,7 @@ from assay.laws.curves import MEASURING
 from assay.laws.pairs import PAIRED_METRICS, Ratio
 from assay.laws.quantiles import quartiles
 from assay.laws.rates import Rate, rates
-from assay.records.schema import CELL_SECONDS, Record, WorkloadIdentity
+from assay.records.schema import CELL_METRICS, Record, WorkloadIdentity
 from assay.reports.numerals import DASH, number, size_in_bytes
 from assay.reports.ratios import ratios_to_baseline, subject_order
 from assay.reports.table import NO_RECORD, Entry, Table, shorten_workloads
@@ -111,7 +111,7 @@ def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
         record
         for record in records
         if record.stage == stage
-        and record.metric != CELL_SECONDS
+        and record.metric not in CELL_METRICS
         and record.workload
         and record.subject
         and not is_telemetry(record)

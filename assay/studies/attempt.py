@@ -21,42 +21,15 @@ from assay.host import CHECKOUT, own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
-from assay.studies.cell import Cell, encode, implementations, outcome
+from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome
+from assay.studies.job import CellResult, Job
 from assay.subjects.outcome import Begin
 
 _LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellLimits:
-    """Time and memory that one cell's process may take."""
-
-    timeout_s: float
-    case_timeout_s: float
-    memory_bytes: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A cell to run, and the folder of its stage for what the process prints."""
-
-    stage: str
-    cell: Cell
-    folder: Path
-    limits: CellLimits
-
-
-@dataclass(frozen=True, kw_only=True)
-class CellResult:
-    """What an engine hands back of a job: measurements of every subject, outcomes included."""
-
-    job: Job
-    measurements: list[Measurement]
-    host: str  # fingerprint of the machine that it ran on
-    seconds: float  # from its start to its end, waiting for a turn left out
+REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
 
 
 def attempt(job: Job) -> CellResult:
@@ -74,6 +47,8 @@ def attempt(job: Job) -> CellResult:
 def _measurements(job: Job) -> list[Measurement]:
     together = _in_process(job, job.cell)
     measurements, waiting = together.measurements, together.rest
+    if job.cell.folder is not None:
+        return measurements  # what streams is one piece of work: the next attempt continues it
     while waiting:
         after = _in_process(job, waiting[0])
         measurements += [msgspec.structs.replace(m, alone=True) for m in after.measurements]
@@ -99,8 +74,8 @@ class _Progress:
 def _in_process(job: Job, cell: Cell) -> _Attempt:
     """Run a cell, or what is left of it, in a new process."""
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=job.folder) as scratch:
-        request, result = Path(scratch, "request.json"), Path(scratch, "result.jsonl")
-        request.write_bytes(encode(job.stage, cell))
+        request, result = Path(scratch, REQUEST_FILE), Path(scratch, RESULT_FILE)
+        request.write_bytes(encode(_request(job, cell)))
         out, err = job.folder / "stdout.log", job.folder / "stderr.log"
         for path in (out, err):
             with explained(path), open(path, "a") as file:
@@ -123,6 +98,18 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
     if _makes_cases(cell) and progress.at and progress.at.probe:
         return _after_case(cell, progress, status, reason)
     return _after_subject(cell, progress, status, reason)
+
+
+def _request(job: Job, cell: Cell) -> WorkerRequest:
+    if cell.folder is None:
+        return WorkerRequest(stage=job.stage, cell=cell)
+    return WorkerRequest(
+        stage=job.stage,
+        cell=cell,
+        run_folder=job.run_folder.path,
+        stamp=job.stamp,
+        host=own_fingerprint(),
+    )
 
 
 def _run(
@@ -240,7 +227,7 @@ def _read(result: Path) -> _Progress:
             at = Begin(item["begin"], item["probe"], item["case"])
         elif "end" in item:
             ended = True
-        else:
+        elif "batch" not in item:
             measurements.append(msgspec.convert(item, Measurement))
     return _Progress(measurements=measurements, at=at, ended=ended)
 

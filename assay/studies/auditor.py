@@ -6,8 +6,8 @@ from types import ModuleType
 
 from assay.performance import audit
 from assay.records.schema import Measurement, Record
-from assay.studies.attempt import CellResult
 from assay.studies.cell import Cell
+from assay.studies.job import CellResult
 from assay.studies.stages.host import PEAKS
 
 _HOST = "host"

@@ -1,6 +1,7 @@
 """A cell: the smallest unit that a study runs, records and resumes."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +12,7 @@ from assay import plugins, subjects
 from assay.code_digests import code_digests
 from assay.host import Host
 from assay.records.identity import digest
-from assay.records.schema import Measurement, Status
+from assay.records.schema import Measurement, Stamp, Status
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -33,6 +34,32 @@ class Cell:
     kind: str = "sequence"
     probe_kind: str = "probes"  # of plugins that the probes are
     files: tuple[Path, ...] = ()  # beside its plugins: what else its results depend on
+    # Given to run(cell) of a stage that STREAMS: the cell's own folder, and the number of batches
+    # that the log holds already.
+    folder: Path | None = None
+    durable_batches: int = 0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Measurements that are in the log, durably, before the cell goes on.
+
+    Batches are numbered from 1, in every attempt alike: one that the log holds already is dropped.
+    """
+
+    number: int
+    total: int | None  # None where it is not known
+    measurements: Sequence[Measurement] = ()
+
+    def __post_init__(self) -> None:
+        if self.number < 1 or (self.total is not None and self.total < self.number):
+            raise ValueError(
+                f"batch {self.number} of {self.total}: batches are numbered from 1 to their total"
+            )
+        for item in self.measurements:
+            if not isinstance(item, Measurement):
+                kind = type(item).__name__
+                raise TypeError(f"a batch holds measurements; batch {self.number} holds a {kind}")
 
 
 def options_of(settings: Any) -> dict[str, Any]:
@@ -58,16 +85,28 @@ def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measuremen
     )
 
 
-def encode(stage: str, cell: Cell) -> bytes:
-    """A cell as it is handed to another process."""
-    return msgspec.json.encode({"stage": stage, "cell": cell}, enc_hook=os.fspath)
+@dataclass(frozen=True, kw_only=True)
+class WorkerRequest:
+    """What the process of a cell is asked to do."""
+
+    stage: str
+    cell: Cell
+    # Where the stage STREAMS: the run's folder, and what all records of this attempt share.
+    run_folder: Path | None = None
+    stamp: Stamp | None = None
+    host: str = ""
 
 
-def decode(content: bytes) -> tuple[str, Cell]:
-    """Return the stage and the cell that `encode` was given."""
-    request = msgspec.json.decode(content)
-    cell = msgspec.convert(request["cell"], Cell, dec_hook=lambda kind, value: kind(value))
-    return request["stage"], cell
+def encode(request: WorkerRequest) -> bytes:
+    """A request as it is handed to another process."""
+    return msgspec.json.encode(request, enc_hook=os.fspath)
+
+
+def decode(content: bytes) -> WorkerRequest:
+    """The request that `encode` was given."""
+    return msgspec.json.decode(
+        content, type=WorkerRequest, dec_hook=lambda kind, value: kind(value)
+    )
 
 
 def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
@@ -94,7 +133,8 @@ def fingerprint(stage: str, cell: Cell, host: Host) -> str:
     packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
     subject = [subjects.file_of(cell.kind)] if cell.workload else []
     described = msgspec.to_builtins(cell, enc_hook=os.fspath)
-    del described["plugin_folders"], described["files"]  # their content counts, not their place
+    for place in ("plugin_folders", "files", "folder", "durable_batches"):
+        del described[place]  # their content counts, or where an attempt begins
     return digest(
         {
             "stage": stage,

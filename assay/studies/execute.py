@@ -6,11 +6,9 @@ at, resuming it does the cells that have no such record, and no other.
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
-
-import msgspec
 
 from assay import plugins
 from assay.devices import memory_bytes
@@ -21,12 +19,22 @@ from assay.records.durable import make_folder
 from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
-from assay.records.schema import CELL_SECONDS, SCHEMA, SEVERITY, Measurement, Record, Status
+from assay.records.schema import (
+    CELL_METRICS,
+    CELL_SECONDS,
+    SEVERITY,
+    Measurement,
+    Record,
+    Stamp,
+    Status,
+)
 from assay.records.verdicts import is_expected, without_time
-from assay.studies import plan
-from assay.studies.attempt import SCRATCH, CellLimits, CellResult, Job
+from assay.studies import continuation, plan
+from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
-from assay.studies.cell import outcome
+from assay.studies.cell import Cell, outcome
+from assay.studies.continuation import FolderOwner, next_attempt
+from assay.studies.job import CellLimits, CellResult, Job
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
 from assay.workloads.workload import identity
@@ -72,7 +80,7 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
         return BAD_INPUT
     if any(record.status in fails_on[record.stage] for record in records) or without_time(records):
         return DOES_NOT_HOLD
-    subjects = [record for record in records if record.metric != CELL_SECONDS]
+    subjects = [record for record in records if record.metric not in CELL_METRICS]
     unmeasured = ("skipped", "refused", "unsupported")
     if subjects and all(record.status in unmeasured for record in subjects):
         return CANNOT_RUN_HERE
@@ -99,7 +107,7 @@ def _do_stage(
             active.folder.done_file(stage.name).unlink(missing_ok=True)
             for name in ("stdout.log", "stderr.log"):
                 (folder / name).touch()
-            for batch in _attempts(stage, due, active, before, earlier):
+            for batch in _attempts(stage, due, active, before, earlier, log):
                 log.append(batch)
                 end = batch[-1]
                 observer.cell(end.cell, end.status, end.reason, end.value or 0.0)
@@ -128,24 +136,30 @@ def _attempts(
     active: ActiveRun,
     before: Sequence[Record],
     earlier: Sequence[Record],
+    log: Log,
 ) -> Iterator[list[Record]]:
-    """The records of each due cell, one batch per cell."""
-    attempts = Counter({planned.cell.name: 1 for planned, _ in due})
+    """The records that end each due cell, one batch per cell."""
+    by_cell: dict[str, list[Record]] = {planned.cell.name: [] for planned, _ in due}
     for record in before:
-        if record.cell in attempts:
-            attempts[record.cell] = max(attempts[record.cell], record.attempt + 1)
-    by_name = {planned.cell.name: (planned, blocked) for planned, blocked in due}
+        if record.cell in by_cell:
+            by_cell[record.cell].append(record)
+    waiting = {planned.cell.name: (planned, blocked) for planned, blocked in due}
     engine = plugins.load(plugins.find("engines", active.study.engine, active.study.plugin_folders))
     auditor = Auditor(engine, earlier)
-    for result in map(auditor.believed, engine.run(_jobs(stage, due, active))):
-        name = result.job.cell.name
-        yield _records(stage, *by_name.pop(name), attempts[name], active, result)
-    for name, (planned, blocked) in by_name.items():  # nothing in them can run
-        yield _records(stage, planned, blocked, attempts[name], active)
+    for result in map(auditor.believed, engine.run(_jobs(stage, due, active, by_cell, log))):
+        planned, blocked = waiting.pop(result.job.cell.name)
+        yield _records(planned, blocked, result.job.stamp, active, result)
+    for name, (planned, blocked) in waiting.items():  # nothing in them can run
+        stamp = _stamp(stage, planned, active, next_attempt(by_cell[name]))
+        yield _records(planned, blocked, stamp, active)
 
 
 def _jobs(
-    stage: PlannedStage, due: Sequence[tuple[PlannedCell, Obstacles]], active: ActiveRun
+    stage: PlannedStage,
+    due: Sequence[tuple[PlannedCell, Obstacles]],
+    active: ActiveRun,
+    before: Mapping[str, Sequence[Record]],
+    log: Log,
 ) -> Iterator[Job]:
     share = active.study.cell_memory_percent / 100
     limits = CellLimits(
@@ -154,11 +168,50 @@ def _jobs(
         memory_bytes=int(memory_bytes() * share),
     )
     for planned, blocked in due:
+        name = planned.cell.name
         subjects = tuple(name for name in planned.cell.subjects if name not in blocked)
-        if subjects or not planned.cell.subjects:
-            cell = replace(planned.cell, subjects=subjects)
-            folder = active.folder.stage(stage.name)
-            yield Job(stage=stage.name, cell=cell, folder=folder, limits=limits)
+        if planned.cell.subjects and not subjects:
+            continue
+        cell, attempt = replace(planned.cell, subjects=subjects), next_attempt(before[name])
+        if stage.streams:
+            cell, attempt = _streaming(stage, planned, cell, active, before[name], log)
+        stamp = _stamp(stage, planned, active, attempt)
+        yield Job(cell=cell, run_folder=active.folder, stamp=stamp, limits=limits)
+
+
+def _streaming(
+    stage: PlannedStage,
+    planned: PlannedCell,
+    cell: Cell,
+    active: ActiveRun,
+    before: Sequence[Record],
+    log: Log,
+) -> tuple[Cell, int]:
+    """A cell with its folder and the batches it need not make again, and the attempt's number."""
+    folder = active.folder.cell(stage.name, cell.name)
+    owner = FolderOwner(
+        cell=cell.name,
+        fingerprint=planned.fingerprint,
+        host=active.host.fingerprint,
+        subjects=cell.subjects,
+    )
+    beginning = continuation.begin(folder, owner, before, stage.fails_on, session=active.session)
+    log.append(beginning.carried)
+    return (
+        replace(cell, folder=folder, durable_batches=beginning.durable_batches),
+        beginning.attempt,
+    )
+
+
+def _stamp(stage: PlannedStage, planned: PlannedCell, active: ActiveRun, attempt: int) -> Stamp:
+    return Stamp(
+        run=active.run,
+        session=active.session,
+        stage=stage.name,
+        cell=planned.cell.name,
+        fingerprint=planned.fingerprint,
+        attempt=attempt,
+    )
 
 
 def _blocked(planned: PlannedCell, blocked: Obstacles) -> list[Measurement]:
@@ -169,28 +222,17 @@ def _blocked(planned: PlannedCell, blocked: Obstacles) -> list[Measurement]:
 
 
 def _records(
-    stage: PlannedStage,
     planned: PlannedCell,
     blocked: Obstacles,
-    attempt: int,
+    stamp: Stamp,
     active: ActiveRun,
     result: CellResult | None = None,
 ) -> list[Record]:
-    """A cell's batch: why subjects did not run, what an engine handed back of the others, and last
-    the record that ends it."""
+    """A cell's last batch: why subjects did not run, what an engine handed back of the others, and
+    last the record that ends it."""
     measurements = [*_blocked(planned, blocked), *(result.measurements if result else ())]
-    stamp = {
-        "schema": SCHEMA,
-        "run": active.run,
-        "session": active.session,
-        "stage": stage.name,
-        "cell": planned.cell.name,
-        "fingerprint": planned.fingerprint,
-        "host": result.host if result else active.host.fingerprint,
-        "time": runs.now(),
-        "attempt": attempt,
-    }
-    status, reason = _ending(stage.name, measurements)
+    earlier = _streamed(active.folder, stamp) if result and result.job.cell.folder else []
+    status, reason = _ending(stamp.stage, [*earlier, *measurements])
     end = Measurement(
         metric=CELL_SECONDS,
         value=result.seconds if result else 0.0,
@@ -199,7 +241,17 @@ def _records(
         reason=reason,
         workload=identity(planned.cell.workload) if planned.cell.workload else None,
     )
-    return [Record(**msgspec.structs.asdict(m), **stamp) for m in (*measurements, end)]
+    host = result.host if result else active.host.fingerprint
+    return runs.stamped((*measurements, end), stamp, host=host)
+
+
+def _streamed(folder: RunFolder, stamp: Stamp) -> list[Record]:
+    """The records of an attempt that are in the log before its end."""
+    return [
+        record
+        for record in runs.stage_records(folder, stamp.stage)
+        if (record.cell, record.attempt) == (stamp.cell, stamp.attempt)
+    ]
 
 
 def _ending(stage: str, measurements: Sequence[Measurement]) -> tuple[Status, str | None]:

@@ -36,6 +36,7 @@ class PlannedStage:
     refusals: Callable[[Cell, Sequence[Record]], Mapping[str, str]] | None
     fails_on: frozenset[Status]
     supplies: bool = False  # later stages make their cells of what this one makes
+    streams: bool = False  # its cells may append batches while they run
 
 
 def on_device(study: Study, host: Host) -> Study:
@@ -82,9 +83,11 @@ def why_due(
     """Return why a cell is to be run, by all records of its stage; None where it is finished."""
     of_cell = [record for record in records if record.cell == planned.cell.name]
     ends = [record for record in of_cell if record.metric == CELL_SECONDS]
-    if not ends:
+    if not of_cell:
         return "missing"
-    last = max(ends, key=lambda record: record.attempt)
+    last = max(ends, key=lambda record: record.attempt, default=None)
+    if last is None or last.attempt < max(record.attempt for record in of_cell):
+        return "unfinished"
     if last.fingerprint != planned.fingerprint:
         return "changed: its settings, code or packages are not those it was measured with"
     if last.host != host.fingerprint:
@@ -127,6 +130,7 @@ def _stage(name: str, study: Study, host: Host) -> PlannedStage:
         refusals=partial(_ask, plugin, "refusals", refusals) if refusals else None,
         fails_on=frozenset(plugin.literals["FAILS_ON"]),
         supplies=plugin.literals["SUPPLIES"],
+        streams=plugin.literals["STREAMS"],
     )
 
 

@@ -3,7 +3,8 @@
 
 Measurements go to the file RESULT as they come, one JSON object per line, so that what was
 complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a crash would be, and
-`{"end": true}` that the cell came to its end. PARENT is the process that waits for this one.
+`{"end": true}` that the cell came to its end. Batches go to the stage's log, and only their numbers
+to RESULT. PARENT is the process that waits for this one.
 """
 
 import sys
@@ -17,6 +18,8 @@ from assay import plugins
 from assay.instruments.isolation import exit_with_parent
 from assay.records.schema import Measurement
 from assay.studies import cell as cells
+from assay.studies import stream
+from assay.studies.cell import Batch
 from assay.subjects.outcome import Begin
 
 
@@ -28,20 +31,29 @@ def in_fork(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
 
 def main(request: str, result: str) -> None:
     """Run the cell described in the file `request`."""
-    stage_name, cell = cells.decode(Path(request).read_bytes())
-    stage = plugins.load(plugins.find("stages", stage_name, cell.plugin_folders))
-    with open(result, "wb", buffering=0) as file:
+    job = cells.decode(Path(request).read_bytes())
+    cell = job.cell
+    stage = plugins.load(plugins.find("stages", job.stage, cell.plugin_folders))
+    with open(result, "wb", buffering=0) as file, stream.opened(job) as batches:
         last = None
         for item in stage.run(cell):
             if isinstance(item, Measurement):
                 _write_line(file, item)
-            elif not isinstance(item, Begin):
+            elif isinstance(item, Begin):
+                if item != last:
+                    last = item
+                    start = {"begin": item.subject, "probe": item.probe, "case": item.case}
+                    _write_line(file, start)
+            elif isinstance(item, Batch):
+                if batches is None:
+                    raise TypeError("only a stage with STREAMS = True may yield a Batch")
+                batches.append(item)
+                _write_line(file, {"batch": item.number, "total": item.total})
+            else:
                 kind = type(item).__name__
-                raise TypeError(f"a stage yields Begin and Measurement; this one yielded a {kind}")
-            elif item != last:
-                last = item
-                start = {"begin": item.subject, "probe": item.probe, "case": item.case}
-                _write_line(file, start)
+                raise TypeError(
+                    f"a stage yields Begin, Measurement and Batch; this one yielded a {kind}"
+                )
         _write_line(file, {"end": True})
 
 

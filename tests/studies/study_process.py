@@ -56,6 +56,7 @@ class StudyProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
+                process_group=0,
                 # Where the tests run in the background of a shell, SIGINT is ignored, and would
                 # be in this process too.
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from assay.records.schema import (
-    CELL_SECONDS,
+    CELL_METRICS,
     MODEL_CACHE_BYTES,
     MODEL_PARAMETERS,
     MODEL_SECONDS,
@@ -85,7 +85,7 @@ def selection_table(models: Iterable[tuple[str, Sequence[str], Sequence[str]]]) 
 
 
 def _of_models(records: Sequence[Record]) -> Iterator[Record]:
-    return (r for r in records if r.stage in STAGES and r.metric != CELL_SECONDS)
+    return (r for r in records if r.stage in STAGES and r.metric not in CELL_METRICS)
 
 
 def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:

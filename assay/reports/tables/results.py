@@ -5,7 +5,7 @@ Metrics are not named here, so the records of a stage that does not exist yet ar
 
 from collections.abc import Iterator, Sequence
 
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.schema import CELL_METRICS, Record
 from assay.records.verdicts import ERROR_OVER_BUDGET
 from assay.reports.numerals import DASH
 from assay.reports.table import NO_RECORD, Entry, Table, value_entry, workload_or_cell
@@ -21,7 +21,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
 
     Where most of it would be empty, because cells measure different things, a row for each record.
     """
-    records = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
+    records = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
     if not records:
         return []
     by_cell = _needs_cells(records)

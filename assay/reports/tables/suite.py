@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from assay.records.schema import CELL_SECONDS, Record
+from assay.records.schema import CELL_METRICS, Record
 from assay.records.verdicts import cases_failing, cases_run
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table
@@ -17,7 +17,7 @@ _NOTE = (
 
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """One table with a row for each probe and a column for each implementation."""
-    verdicts = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
+    verdicts = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
     if not verdicts:
         return []
     subjects = list(dict.fromkeys(record.subject for record in verdicts))

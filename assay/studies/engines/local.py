@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from assay.studies.attempt import CellResult, Job, attempt
+from assay.studies.attempt import attempt
+from assay.studies.job import CellResult, Job
 
 
 def run(jobs: Iterable[Job]) -> Iterator[CellResult]:

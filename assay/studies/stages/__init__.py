@@ -3,11 +3,13 @@
 FAILS_ON are the outcomes that make a stage failed: where speeds are measured, running out of memory
 is a result like another; where correctness is, it is not. One that SUPPLIES makes what later stages
 make their cells of, so they are planned anew when it is done. USES names frameworks that are
-imported once for all its cells, beside those of their implementations.
+imported once for all its cells, beside those of their implementations. The cells of one that
+STREAMS may yield batches and have a folder of their own, from which their next attempt continues.
 """
 
 CONTRACT = ("cells", "run")
 AFTER = ()
 FAILS_ON = ("failed",)
+STREAMS = False
 SUPPLIES = False
 USES = ()
