@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 
+import msgspec
+
 from assay.performance import audit
 from assay.records.schema import Measurement, Record
 from assay.studies.cell import Cell
@@ -38,6 +40,7 @@ class Auditor:
     def _measure_again(self, result: CellResult) -> None:
         device = result.job.cell.device
         cell = Cell(name=f"{PEAKS}{device}", subjects=(device,), device=device)
-        (again,) = self._engine.run([replace(result.job, stage=_HOST, cell=cell)])
+        stamp = msgspec.structs.replace(result.job.stamp, stage=_HOST, cell=cell.name)
+        (again,) = self._engine.run([replace(result.job, stamp=stamp, cell=cell)])
         self._ceilings += again.measurements
         self._measured_again = True

@@ -9,10 +9,11 @@ pytest.importorskip("torch")
 
 from study_process import StudyProcess
 
-from assay.records.schema import Measurement
-from assay.studies.attempt import CellLimits, CellResult, Job
+from assay.records.run import RunFolder
+from assay.records.schema import Measurement, Stamp
 from assay.studies.auditor import Auditor
 from assay.studies.cell import Cell
+from assay.studies.job import CellLimits, CellResult, Job
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -59,7 +60,9 @@ def _cached(value: float) -> Measurement:
 
 def _result(cell: Cell, measurements: list[Measurement]) -> CellResult:
     limits = CellLimits(timeout_s=1.0, case_timeout_s=1.0, memory_bytes=1)
-    job = Job(stage="bench", cell=cell, folder=Path(), limits=limits)
+    about = {"run": "a run", "session": 1, "fingerprint": "", "attempt": 1}
+    stamp = Stamp(stage="bench", cell=cell.name, **about)
+    job = Job(cell=cell, run_folder=RunFolder(path=Path()), stamp=stamp, limits=limits)
     return CellResult(job=job, measurements=measurements, host="", seconds=1.0)
 
 
