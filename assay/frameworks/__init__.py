@@ -1,6 +1,7 @@
 """Frameworks: arrays in and out, clocks, instruments; one folder each.
 
 Arrays: `place` and `marks` bring NumPy arrays to a device, `numpy` and `bits` bring them back.
+`keep_compiled_in(folder)` moves the caches of what is compiled from now on.
 Clock: `clock(device)` has `time(work)`, which gives milliseconds and what `work` returned;
 `source`, what the clock is; and `launch_ms`, what the host took to launch the last of it, None
 where that is part of the time. `flusher(device)` empties caches before it, `annotated` names a
@@ -38,6 +39,7 @@ CONTRACT = (
     "synchronize",
     "empty_cache",
     "device_lost",
+    "keep_compiled_in",
     # clock
     "clock",
     "flusher",

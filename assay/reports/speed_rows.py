@@ -28,6 +28,7 @@ _PROBES = {
     TRAINING: "training",
     "graph_ms": "graph",
     "device_ms": "kernels",
+    "compile_ms": "compile",
 }
 _PREFIXES = {
     "kernel": "kernels",

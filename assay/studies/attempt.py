@@ -29,6 +29,8 @@ _LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
+# Programs of XLA, by their source. Not of a CPU: a home may be shared by CPUs of several kinds.
+_XLA_CACHE = Path("~/.cache/assay/xla")
 REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
 
 
@@ -242,13 +244,16 @@ def _last_words(path: Path, start: int) -> str:
 
 def _environment(cell: Cell) -> dict[str, str]:
     """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
-    and XLA kept from taking all memory at once.
+    XLA kept from taking all memory at once, and on a GPU from compiling again what it has compiled
+    before. Triton and Inductor keep that by themselves.
 
     Cases that probes make themselves are small: on them a second CPU thread mostly waits, and
     waits busily where others use the machine too.
     """
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
     added = {"PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    if cell.device != "cpu" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        added["JAX_COMPILATION_CACHE_DIR"] = str(_XLA_CACHE.expanduser())
     if _makes_cases(cell):
         added |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     return {**os.environ, "PYTHONPATH": path, **added}

@@ -66,6 +66,7 @@ class Subject(Protocol):
     """
 
     name: str
+    kind: str  # the module of this folder that binds it
     device: str
     level: Level
     framework: ModuleType

@@ -1,40 +1,53 @@
-"""A sequence implementation in a process that has made no other call, and may end as it likes."""
+"""A subject in a process that has made no other call, and may end as it likes."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from assay import host
-from assay.captures.inputs import make
+from assay import host, plugins, subjects
 from assay.instruments import forks
 from assay.instruments.forks import Answers
-from assay.subjects.sequence import SequenceSubject, bind
+from assay.subjects.contract import Subject
 from assay.workloads.spec import WorkloadSpec
 
 
 def ask(
     function: str,
-    call: SequenceSubject,
+    call: Subject,
     spec: WorkloadSpec,
     *,
     timeout_s: float,
     memory_bytes: float | None = None,
 ) -> Answers | None:
-    """Call `function`, named "module:function", on a request that `bound` takes; None where the
-    implementation was not loaded from a file, so that no other process can load it."""
-    path, framework = call.implementation.path, call.framework
-    if path is None:
+    """Call `function`, named "module:function", on a request that `bound` takes; None where no
+    other process can load the implementation."""
+    name, framework = _name_elsewhere(call), call.framework
+    if name is None:
         return None
     ours = framework.__name__.startswith("assay.")  # a user's is not imported for all forks
     return forks.ask(
         function,
-        {"name": str(path.resolve()), "spec": spec.as_dict(), "device": call.device},
+        {
+            "kind": call.kind,
+            "name": name,
+            "spec": spec.as_dict(),
+            "device": call.device,
+        },
         imports=(framework.__name__, *getattr(framework, "IMPORTS_LATER", ())) if ours else (),
         timeout_s=timeout_s,
         memory_bytes=memory_bytes,
     )
 
 
-def bound(request: Mapping[str, Any]) -> SequenceSubject:
+def _name_elsewhere(call: Subject) -> str | None:
+    """What loads an implementation in another process: its file, or of a layer of ours its name."""
+    if call.kind == "sequence":
+        path = call.implementation.path
+        return str(path.resolve()) if path else None
+    return call.name if call.name.partition(":")[0] in plugins.listing(call.kind) else None
+
+
+def bound(request: Mapping[str, Any]) -> Subject:
     """Bind what a request names; raises Unsupported as `bind` does."""
-    workload = make(WorkloadSpec(**request["spec"]))
-    return bind(request["name"], workload, host=host.inspect(), device=request["device"])
+    kind = subjects.kind_named(request["kind"])
+    inputs = kind.make(WorkloadSpec(**request["spec"]))
+    return kind.bind(request["name"], inputs, host=host.inspect(), device=request["device"])

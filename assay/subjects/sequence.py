@@ -56,6 +56,7 @@ class SequenceSubject:
     timer: Any = None
     state: dict[str, Any] = field(default_factory=dict)
 
+    kind = "sequence"
     level = "kernel"
     gradient_names = ("dq", "dk", "dv")
 

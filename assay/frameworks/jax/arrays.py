@@ -173,6 +173,13 @@ def checksum(array: jax.Array) -> int:
     return 0
 
 
+def keep_compiled_in(folder: str) -> None:
+    """Have XLA keep what it compiles from now on in `folder`, however fast that was."""
+    jax.config.update("jax_compilation_cache_dir", folder)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
 def synchronize(device: str) -> None:
     """Return when all work handed to `device` is done.
 

@@ -1,5 +1,6 @@
 """PyTorch: tensors on the CPU or a CUDA (or ROCm) device."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -201,6 +202,12 @@ def checksum(tensor: torch.Tensor) -> int:
     """A number that changes when an element does; read on the device."""
     whole = torch.int32 if tensor.element_size() == 4 else torch.int16
     return int(tensor.contiguous().view(whole).sum(dtype=torch.int64))
+
+
+def keep_compiled_in(folder: str) -> None:
+    """Have Triton and Inductor keep what they compile from now on in `folder`."""
+    os.environ["TRITON_CACHE_DIR"] = f"{folder}/triton"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{folder}/inductor"
 
 
 def synchronize(device: str) -> None:

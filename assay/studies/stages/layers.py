@@ -10,7 +10,7 @@ from assay.studies.cell import Cell, options_of
 from assay.studies.study import Study
 
 AFTER = ("host", "check")
-PROBES = ("accuracy", "gradients", "latency", "backward", "training", "memory", "work")
+PROBES = ("accuracy", "gradients", "latency", "backward", "training", "memory", "work", "compile")
 
 run = workload_cells.run
 

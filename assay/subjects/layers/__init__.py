@@ -57,6 +57,7 @@ class LayerSubject:
 
     level = "layer"
     has_backward = True
+    kind = "layers"
     accepts = frozenset()
     gradient_names = ("dx", "dweights", "dprojection")
 

@@ -67,6 +67,7 @@ class ModelSubject:
     timer: Any = None
     state: dict[str, Any] = field(default_factory=dict)
 
+    kind = "model"
     level = "model"
     grad_out = None
     accepts = frozenset()
