@@ -1,14 +1,14 @@
 """Frameworks: arrays in and out, clocks, instruments; one folder each.
 
 Arrays: `place` and `marks` bring NumPy arrays to a device, `numpy` and `bits` bring them back.
-`keep_compiled_in(folder)` moves the caches of what is compiled from now on.
 Clock: `clock(device)` has `time(work)`, which gives milliseconds and what `work` returned;
 `source`, what the clock is; and `launch_ms`, what the host took to launch the last of it, None
 where that is part of the time. `flusher(device)` empties caches before it, `annotated` names a
 range in a timeline, `delay` is a slowdown to plant. A framework with CUDA graphs has `captured`, a
 forward pass as the replay of one. Instruments: memory of a call, and what ran in it. `peak` is None
 where the framework keeps no account of a device; one with `counted_peak` counts what a call
-allocates on the CPU, in a process of its own.
+allocates on the CPU, in a process of its own; one with `keep_compiled_in(folder)` moves the caches
+of what is compiled from now on.
 
 `IMPORTS_LATER` names modules that a framework imports in its first calls, for a process that forks.
 """
@@ -39,7 +39,6 @@ CONTRACT = (
     "synchronize",
     "empty_cache",
     "device_lost",
-    "keep_compiled_in",
     # clock
     "clock",
     "flusher",

@@ -54,6 +54,7 @@ def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
         return
     bound: dict[str, Subject] = {}
     placed: dict = {}
+    start = time.monotonic()
     for name in request.subjects:
         yield Begin(name)
         try:
@@ -66,6 +67,7 @@ def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
             yield _outcome(name, request, error, "load")
         except Exception as error:
             yield _outcome(name, request, error)
+    print(f"inputs, loading and first calls: {time.monotonic() - start:.1f} s")
     admission = Admission(probes)
     for name in admission.in_order():
         probe, allowed = probes[name], _of_frameworks(probes[name], bound)

@@ -158,6 +158,9 @@ def _imports(stage: str, cell: Cell) -> list[str]:
         framework = plugins.listing("frameworks").get(name)
         if framework and not framework.missing:
             modules += [f"assay.frameworks.{name}", *framework.literals.get("IMPORTS_LATER", ())]
+    for plugin in implementations(cell).values():
+        if plugin.path.is_relative_to(plugins.PACKAGE) and not plugin.missing:
+            modules += plugin.literals.get("IMPORTS_LATER", ())
     return modules
 
 
@@ -245,13 +248,18 @@ def _last_words(path: Path, start: int) -> str:
 def _environment(cell: Cell) -> dict[str, str]:
     """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
     XLA kept from taking all memory at once, and on a GPU from compiling again what it has compiled
-    before. Triton and Inductor keep that by themselves.
+    before. Triton and Inductor keep that by themselves. Inductor compiles in the cell's process:
+    others would start anew for each cell, 5 s for what takes 2.
 
     Cases that probes make themselves are small: on them a second CPU thread mostly waits, and
     waits busily where others use the machine too.
     """
     path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
-    added = {"PYTHONUNBUFFERED": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    added = {
+        "PYTHONUNBUFFERED": "1",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
+    }
     if cell.device != "cpu" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         added["JAX_COMPILATION_CACHE_DIR"] = str(_XLA_CACHE.expanduser())
     if _makes_cases(cell):

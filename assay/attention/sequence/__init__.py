@@ -1,4 +1,8 @@
-"""Implementations of attention over whole sequences; one file each."""
+"""Implementations of attention over whole sequences; one file each.
+
+IMPORTS_LATER names modules of others that an implementation of ours imports in its first call, for
+a process that forks.
+"""
 
 CONTRACT = ("attention",)
 FRAMEWORK = "torch"
@@ -7,3 +11,4 @@ LAYOUT = "BHSD"
 BACKWARD = True
 DETERMINISTIC_BACKWARD = True
 KERNELS = {}
+IMPORTS_LATER = ()

@@ -33,6 +33,8 @@ def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]
 
 
 def _read(subject: Subject) -> Reading:
+    if not hasattr(subject.framework, "keep_compiled_in"):
+        return Reading(value=None, reason="its framework keeps nothing that it compiled")
     answers = forked.ask(
         "assay.performance.probes.compile:answer",
         subject,
