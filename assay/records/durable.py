@@ -12,6 +12,7 @@ from assay.errors import BadInput, CannotRunHere
 
 _MOST_PARTS = 1024  # that the system takes in one call
 _POLL_S = 0.01
+_TRIES = 50
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -96,6 +97,30 @@ def waiting_for_others(path: Path, patience_s: float) -> Iterator[None]:
         os.close(descriptor)
 
 
+def is_locked(path: Path) -> bool:
+    """True while some process holds `only_process` of a path; nothing is changed by asking."""
+    try:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+def _locks_soon(descriptor: int) -> bool:
+    """Lock a file; somebody who asks `is_locked` is in the way for an instant."""
+    for _ in range(_TRIES):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_POLL_S)
+        else:
+            return True
+    return False
+
+
 def _locks_as_process(descriptor: int) -> bool:
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -113,9 +138,7 @@ def only_process(path: Path) -> Iterator[bool]:
     with ExitStack() as stack:
         with explained(path):  # and nothing else: what the body does is not about this file
             file = stack.enter_context(open(path, "a+b"))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locks_soon(file.fileno()):
             yield False
             return
         with explained(path):

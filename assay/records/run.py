@@ -25,7 +25,13 @@ import msgspec
 from assay.errors import BadInput, CannotRunHere
 from assay.host import CHECKOUT
 from assay.records import log
-from assay.records.durable import explained, make_folder, only_process, write_atomically
+from assay.records.durable import (
+    explained,
+    is_locked,
+    make_folder,
+    only_process,
+    write_atomically,
+)
 from assay.records.identity import current, digest
 from assay.records.schema import SCHEMA, Measurement, Record, Run, Stamp
 
@@ -88,13 +94,20 @@ class RunFolder:
     def logs(self) -> list[Path]:
         return sorted(self.path.glob(f"stages/*/{LOG_FILE}"))
 
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    def is_held(self) -> bool:
+        """True while a process runs this run."""
+        return is_locked(self.lock)
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep every other process from running this run meanwhile."""
-        lock = self.path / "lock"
-        with only_process(lock) as mine:
+        with only_process(self.lock) as mine:
             if not mine:
-                holder = lock.read_text().strip() or "unknown"
+                holder = self.lock.read_text().strip() or "unknown"
                 raise CannotRunHere(
                     f"{self.path} is being run by process {holder}; wait for it, stop it, or start "
                     "a new run with `assay study run`"

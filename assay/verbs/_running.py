@@ -1,4 +1,4 @@
-"""A study run by a verb: progress while it runs, tables after it, an exit code at the end."""
+"""A study run by a verb: tables after it, an exit code at the end."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ import typer
 from assay.errors import INTERRUPTED
 
 if TYPE_CHECKING:
-    from assay.records.schema import Record, Status
+    from assay.records.schema import Record
     from assay.reports.report import Report
     from assay.reports.table import Table
     from assay.studies.execute import ActiveRun
@@ -19,51 +19,6 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS = 60  # of a table on a terminal; the report has them all
-
-
-class Progress:
-    """A bar on a terminal; a line for each cell elsewhere. Both on stderr."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
-
-        self.console = Console(stderr=True)
-        self._bar = RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
-        self._task: object = None
-
-    def __enter__(self) -> "Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def stage(self, name: str, due: int, total: int) -> None:
-        kept = f", {total - due} kept" if due < total else ""
-        self.note(f"stage {name}: {_cells(due)} to run{kept}")
-        self._task = self._bar.add_task(name, total=due)
-
-    def cell(self, name: str, status: "Status", reason: str | None, elapsed_s: float) -> None:
-        self._bar.advance(self._task)  # type: ignore[arg-type]
-        if status != "ok" or not self.console.is_terminal:
-            self.note(f"  {status:<8} {elapsed_s:6.1f} s  {name}{f': {reason}' if reason else ''}")
-
-    def note(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _cells(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
 
 
 Judge = Callable[[Sequence["Record"]], int]
@@ -81,13 +36,15 @@ def run(
     """Carry out a run, write its report and show it, with all results or without, or in the
     verb's own way; returns the exit code: the worse of the run's own and what `judge` says."""
     from assay.reports.build import build
+    from assay.reports.numerals import counted
     from assay.studies import execute
+    from assay.verbs._progress import Progress
 
-    with context as active, Progress() as progress:
+    with context as active, Progress(active.folder) as progress:
         folder = active.folder
         cells = sum(len(stage.cells) for stage in active.stages)
         limit = f"at most {active.study.cell_timeout_s} s each"
-        progress.note(f"run {folder.path}: {_cells(cells)}, {limit}")
+        progress.note(f"run {folder.path}: {counted(cells, 'cell')}, {limit}")
         try:
             records = execute.execute(active, progress)
         except KeyboardInterrupt:

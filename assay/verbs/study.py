@@ -75,33 +75,46 @@ def status(
     trust: flags.TrustPlugins = False,
     as_json: flags.Json = False,
 ) -> None:
-    """Show what of a run is done and what resuming would run. Example: assay study status"""
+    """Show what of a run is done and at work, and what resuming would run.
+
+    Example: assay study status
+    """
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
     from assay.reports.table import Table
     from assay.studies import plan as plans
-    from assay.studies import session
+    from assay.studies import progress, session
+    from assay.verbs._progress import StageState, stages_table
 
     folder, record = runs.open_run(path or runs.newest_run(out))
-    here = host.inspect()
-    rows, earlier = [], []
+    here, goes = host.inspect(), folder.is_held()
+    rows, earlier, stages = [], [], []
     study = session.study_of(record, plugin_folders=plugins or (), trust=trust)
     for stage in plans.make(study, here):
         before = runs.stage_records(folder, stage.name)
+        running = progress.at_work(folder.stage(stage.name)) if goes else []
+        places = {cell.name: f"at work: {cell.place}".rstrip(": ") for cell in running}
+        states = []
         for planned in stage.cells:
             blocked = plans.obstacles(stage, planned.cell, here, earlier)
             why = plans.why_due(stage, planned, before, here, blocked)
-            rows.append((stage.name, planned.cell.name, f"to do: {why}" if why else "done"))
+            states.append(places.get(planned.cell.name) or (f"to do: {why}" if why else "done"))
+            rows.append((stage.name, planned.cell.name, states[-1]))
+        counted = len(states), len(states) - states.count("done")
+        stages.append(StageState(stage.name, *counted, current(before), running))
         earlier += current(before)
     due = sum(row[2] != "done" for row in rows)
+    waiting = "" if goes or not due else f"go on with: assay study resume {folder.path}"
     table = Table(
         title=f"{folder.path}: {len(rows) - due} of {len(rows)} cells done",
         columns=("stage", "cell", "state"),
         rows=tuple(rows),
-        note=f"go on with: assay study resume {folder.path}" if due else "",
+        note=waiting,
     )
     tell(table, as_json=as_json)
+    if not as_json:
+        tell(stages_table("Running" if goes else "Not running", stages), as_json=False)
 
 
 def resume(

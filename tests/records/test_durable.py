@@ -1,14 +1,25 @@
 """The lock that keeps a folder to one process, and what it leaves to others."""
 
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 
-from assay.errors import BadInput
-from assay.records.durable import only_process
+from assay.errors import BadInput, CannotRunHere
+from assay.records.durable import is_locked, only_process, waiting_for_others
 
+HOLD_AND_FORK = """
+import os, sys, time
+from pathlib import Path
+from assay.records.durable import waiting_for_others
+with waiting_for_others(Path(sys.argv[1]), 1):
+    fork = os.fork()
+    if fork:
+        print(fork, flush=True)
+    time.sleep(600)
+"""
 HOLD = """
 import sys, time
 from pathlib import Path
@@ -34,6 +45,41 @@ def test_the_lock_ends_with_its_holder_however_it_ends(tmp_path):
     with only_process(lock) as mine:
         assert mine
         assert lock.read_text() == f"{os.getpid()}\n"
+
+
+def test_asking_whether_a_lock_is_held_takes_it_from_nobody(tmp_path):
+    lock = tmp_path / "lock"
+    assert not is_locked(lock) and not lock.exists()
+    with only_process(lock) as mine:
+        assert mine and is_locked(lock)
+    assert not is_locked(lock)
+    asking = f"while True: is_locked(Path({str(lock)!r}))"
+    code = f"from pathlib import Path\nfrom assay.records.durable import is_locked\n{asking}"
+    asker = subprocess.Popen([sys.executable, "-c", code])
+    try:
+        for _ in range(2000):
+            with only_process(lock) as mine:
+                assert mine, "somebody who only asked was in the way"
+    finally:
+        asker.kill()
+        asker.wait()
+
+
+def test_a_process_waits_for_another_in_its_place_and_not_for_that_ones_forks(tmp_path):
+    """A fork inherits a file with its lock, and lives on where its parent is killed."""
+    lock = tmp_path / "lock"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_AND_FORK, str(lock)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        fork = int(holder.stdout.readline())
+        try:
+            with pytest.raises(CannotRunHere, match="still holds"), waiting_for_others(lock, 0.1):
+                pass
+            holder.kill()
+            with waiting_for_others(lock, 60):
+                os.kill(fork, 0)  # it is still there
+        finally:
+            os.kill(fork, signal.SIGKILL)
 
 
 def test_errors_of_the_work_under_the_lock_are_not_the_locks(tmp_path):

@@ -1,0 +1,129 @@
+"""Progress of a run: the cells at work, how far each is, and when the stage may be done.
+
+All of it is read from the run's folder, so that whoever runs a study and whoever looks at it from
+another process see the same.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import msgspec
+
+from assay.records.schema import CELL_SECONDS, Record
+from assay.studies import cell as cells
+from assay.studies.attempt import REQUEST_FILE, RESULT_FILE, SCRATCH
+from assay.studies.cell import Cell
+
+_TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellAtWork:
+    """A cell that is running: for how long, at what, and by its batches how much longer."""
+
+    name: str
+    elapsed_s: float
+    place: str  # in words; empty before it has said anything
+    remaining_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Seconds until a stage is done, and what they are estimated from; None where unknown."""
+
+    seconds: float | None
+    basis: str
+
+
+def at_work(stage_folder: Path) -> list[CellAtWork]:
+    """The cells of a stage whose processes run, by what these have written until now."""
+    running = []
+    for scratch in sorted(stage_folder.glob(f"{SCRATCH}*")):
+        try:
+            started = (scratch / REQUEST_FILE).stat().st_mtime
+            cell = cells.decode((scratch / REQUEST_FILE).read_bytes()).cell
+            written = _last_bytes(scratch / RESULT_FILE)
+        except (FileNotFoundError, msgspec.DecodeError):
+            continue  # it is just beginning, or has ended
+        running.append(_described(cell, time.time() - started, written))
+    return running
+
+
+def durations(records: Sequence[Record]) -> list[float]:
+    """The seconds that each cell of a stage took which ran to its end."""
+    return [r.value for r in records if r.metric == CELL_SECONDS and r.value]
+
+
+def outcomes(records: Sequence[Record]) -> Counter[str]:
+    """How many cells of a stage ended with each status."""
+    return Counter(record.status for record in records if record.metric == CELL_SECONDS)
+
+
+def estimate(done_s: Sequence[float], running: Sequence[CellAtWork], waiting: int) -> Estimate:
+    """The time that the cells at work and those after them will take.
+
+    A cell of which nothing else is known takes the mean of those done in this run; as many run
+    side by side as do now.
+    """
+    each_s = mean(done_s) if done_s else None
+    left: list[float | None] = [each_s] * waiting
+    for cell in running:
+        by_mean = max(each_s - cell.elapsed_s, 0.0) if each_s is not None else None
+        left.append(by_mean if cell.remaining_s is None else cell.remaining_s)
+    known = [seconds for seconds in left if seconds is not None]
+    if not left or len(known) < len(left):
+        return Estimate(seconds=None, basis="")
+    by_batches = any(cell.remaining_s is not None for cell in running)
+    counted = f"{len(done_s)} cell{'s' if len(done_s) > 1 else ''} done, {each_s or 0:.1f} s each"
+    by_cells = waiting or len(running) > sum(c.remaining_s is not None for c in running)
+    basis = [counted] * bool(by_cells) + ["its batches"] * by_batches
+    return Estimate(seconds=sum(known) / max(1, len(running)), basis=" and ".join(basis))
+
+
+def _last_bytes(file: Path) -> bytes:
+    """The end of a file, which holds measurements beside what is looked for."""
+    with open(file, "rb") as opened:
+        opened.seek(max(0, os.fstat(opened.fileno()).st_size - _TAIL_BYTES))
+        return opened.read()
+
+
+def _last(kind: str, written: bytes) -> dict[str, Any] | None:
+    """The last complete line that begins with a key."""
+    start = f'{{"{kind}":'.encode()
+    lines = [line for line in written.split(b"\n")[:-1] if line.startswith(start)]
+    return msgspec.json.decode(lines[-1]) if lines else None
+
+
+def _described(cell: Cell, elapsed_s: float, written: bytes) -> CellAtWork:
+    begin, batch = _last("begin", written), _last("batch", written)
+    made = max(batch["batch"] - cell.durable_batches, 0) if batch else 0
+    remaining_s = None
+    if batch and batch["total"] and made:
+        remaining_s = elapsed_s / made * (batch["total"] - batch["batch"])
+    words = [_batch(batch)] if batch else []
+    words += _turn(cell, begin) if begin else []
+    return CellAtWork(
+        name=cell.name, elapsed_s=elapsed_s, place=", ".join(words), remaining_s=remaining_s
+    )
+
+
+def _batch(batch: dict[str, Any]) -> str:
+    return f"batch {batch['batch']}" + (f" of {batch['total']}" if batch["total"] else "")
+
+
+def _turn(cell: Cell, begin: dict[str, Any]) -> list[str]:
+    """The subject, probe and case at hand, with their places among those of the cell."""
+    words = [_counted(begin["begin"], cell.subjects), _counted(begin["probe"], cell.probes)]
+    return [word for word in (*words, begin["case"]) if word]
+
+
+def _counted(name: str, names: Sequence[str]) -> str:
+    if name in names and len(names) > 1:
+        return f"{name} ({names.index(name) + 1} of {len(names)})"
+    return name
