@@ -15,12 +15,13 @@ all: study
 # Looked at when the study starts, for .config may be made in the same call.
 study: $(VENV)/.study .config
 	@if echo '$(SET)' | cat - .config 2>/dev/null | grep -q '^[^#]*smollm2'; then $(MAKE) --silent $(VENV)/.smollm2; fi
-	@$(ASSAY) study run --continue --config .config $(SETS)
+	@$(ASSAY) study run $(if $(filter-out 0,$(DRY_RUN)),--one-step,--continue) --config .config $(SETS)
 
 help:
 	@sed -n 's/^## //p' Makefile
 
 ## make SET="A=1 B=2,3"   the same study with some symbols set, without editing .config
+## DRY_RUN=1 make         one real step of all that the study would run, in a minute; no records
 ## make defconfig-NAME    load defconfigs/NAME as .config
 ## make list-defconfigs   name the studies there are
 ## make menuconfig        edit .config in the terminal

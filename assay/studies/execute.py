@@ -73,6 +73,15 @@ def execute(active: ActiveRun, observer: Observer) -> list[Record]:
     return records
 
 
+def cell_limits(study: Study) -> CellLimits:
+    """Limits that a study sets to each of its cells on this machine."""
+    return CellLimits(
+        timeout_s=study.cell_timeout_s,
+        case_timeout_s=study.case_timeout_s,
+        memory_bytes=int(memory_bytes() * study.cell_memory_percent / 100),
+    )
+
+
 def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     """Return the exit code that a run's records stand for."""
     fails_on = {stage.name: stage.fails_on for stage in stages}
@@ -161,12 +170,7 @@ def _jobs(
     before: Mapping[str, Sequence[Record]],
     log: Log,
 ) -> Iterator[Job]:
-    share = active.study.cell_memory_percent / 100
-    limits = CellLimits(
-        timeout_s=active.study.cell_timeout_s,
-        case_timeout_s=active.study.case_timeout_s,
-        memory_bytes=int(memory_bytes() * share),
-    )
+    limits = cell_limits(active.study)
     for planned, blocked in due:
         name = planned.cell.name
         subjects = tuple(name for name in planned.cell.subjects if name not in blocked)

@@ -11,6 +11,7 @@ from typing import Any
 
 from assay import host, plugins
 from assay.captures.inputs import PREFIX, captured_specs, store_path
+from assay.correctness import judge
 from assay.errors import BadInput
 from assay.host import Host
 from assay.performance import cell as measuring
@@ -67,6 +68,7 @@ def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpe
 
 
 CHECK = "accuracy"  # the probe that says whether an implementation is right on a workload
+ONE_STEP = {"one_step": True}  # options of a cell that tries a subject out
 _UNTIMED = RoundSettings(rounds=0, warmup=0)
 
 
@@ -90,7 +92,13 @@ def cells(study: Study, stage: str) -> list[Cell]:
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
-    """Measure the cell's subjects with its probes on its workload."""
+    """Measure the cell's subjects with its probes on its workload; with ONE_STEP, check one forward
+    and one backward call of its only subject instead."""
+    if cell.options == ONE_STEP:
+        yield from run_alone(
+            cell, CHECK, lambda call, _: judge.measurements(judge.compare_all(call))
+        )
+        return
     yield from measuring.run(request(cell), host.inspect())
 
 

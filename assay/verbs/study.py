@@ -48,6 +48,13 @@ def run(
     ] = False,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
+    single: Annotated[
+        bool,
+        typer.Option(
+            "--one-step",
+            help="One real step of every implementation, layer and model, and no record.",
+        ),
+    ] = False,
 ) -> None:
     """Run a study from its start. Example: assay study run --config quickstart --set ROUNDS=50"""
     from assay import host
@@ -58,6 +65,11 @@ def run(
     if dry_run:
         _running.show_plan(study, as_json=as_json)
         return
+    if single:
+        from assay.verbs._one_step import ChosenStudy, one_step
+
+        chosen = ChosenStudy(config=config, sets=sets or (), plugins=plugins or (), out=out)
+        finish(one_step(study, chosen, as_json=as_json))
     earlier = session.latest(out, study) if keep_going else None
     here = host.inspect()
     active = (

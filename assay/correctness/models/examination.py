@@ -1,9 +1,11 @@
 """Examination of models by the gates, in this process or in forked ones, as measurements.
 
-An exception in a gate is a failure of that gate that names the line; the other gates are run.
+An exception in a gate is a failure of that gate that names the line, with its stack on stderr; the
+other gates are run.
 Nothing here needs torch before a model is examined.
 """
 
+import sys
 import time
 import traceback
 import warnings
@@ -116,6 +118,7 @@ def _examine_model(
         else:
             subject = variant_model(model.variant, model.options, name=model.name)
     except BadInput as error:
+        traceback.print_exception(error, file=sys.stderr)
         yield _measurement(model, "load", status="failed", reason=str(error))
         return
     start = time.perf_counter()
@@ -171,6 +174,7 @@ def _run(gate: ModuleType, subject: "ExaminedModel") -> "Finding":
     try:
         return gate.examine(subject)
     except (Exception, SystemExit) as error:
+        traceback.print_exception(error, file=sys.stderr)
         return failed(_error_text(error, subject))
 
 

@@ -1,0 +1,199 @@
+"""One real step of everything a study would run, before hours are spent on it.
+
+Every implementation, layer and model goes once through its check, forward and backward, on the
+smallest of the study's workloads, in processes like those of the study. Nothing is timed, and no
+record is written; what fails leaves its stack in the log.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from assay import plugins
+from assay.correctness.models.selection import select
+from assay.host import Host
+from assay.models import layer
+from assay.records.schema import SEVERITY, Measurement, Status
+from assay.records.verdicts import WRONG
+from assay.studies import plan, workload_cells
+from assay.studies.attempt import Job
+from assay.studies.cell import Cell, outcome
+from assay.studies.execute import cell_limits
+from assay.studies.plan import Obstacles, PlannedStage
+from assay.studies.stages import capture, models
+from assay.studies.study import Study
+from assay.workloads.spec import WorkloadSpec
+
+LOG = "stderr.log"  # of the folder that a step is run in
+_OF_OTHERS = ("host", "capture", "layers", "models")  # stages without implementations
+_STEP = ("step",)  # the gate that trains a model
+_TOKENS = 8  # of a capture
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCells:
+    """Cells of a stage, one for each kind of workload: the first is run that suits its subject.
+    `settings` has, for each subject, the symbols that choose this step alone."""
+
+    stage: str
+    cells: tuple[Cell, ...]
+    settings: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """How a step of one subject ended, and the symbols that choose it alone."""
+
+    stage: str
+    subject: str
+    workload: str
+    status: Status
+    reason: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_wrong(self) -> bool:
+        return self.status in WRONG
+
+
+def run(study: Study, host: Host, folder: Path) -> Iterator[StepResult]:
+    """Take every subject of a study through one step; `folder` is for logs and scratch files."""
+    plan.make(study, host)  # refuses what could not be planned
+    engine = plugins.load(plugins.find("engines", study.engine, study.plugin_folders))
+    limits = cell_limits(study)
+    for step in steps(plan.on_device(study, host), folder):
+        stage = PlannedStage(name=step.stage, cells=(), refusals=None, fails_on=frozenset())
+        results: list[StepResult] = []
+        for cell in step.cells:
+            blocked = plan.obstacles(stage, cell, host, ())
+            free = tuple(name for name in cell.subjects if name not in blocked)
+            job = Job(
+                stage=step.stage, cell=replace(cell, subjects=free), folder=folder, limits=limits
+            )
+            measured = [m for _, made in engine.run([job] if free else []) for m in made]
+            results = _results(step, cell, measured, blocked)
+            if any(result.status != "unsupported" for result in results):
+                break
+        yield from results
+
+
+def steps(study: Study, scratch: Path) -> list[StepCells]:
+    """The steps of a study whose device is a label."""
+    chosen = [
+        *(_capture(study, scratch) if "capture" in study.stages else ()),
+        *(_implementations(study) if set(study.stages) - set(_OF_OTHERS) else ()),
+        *(_layers(study) if "layers" in study.stages else ()),
+        *(_models(study) if "models" in study.stages else ()),
+    ]
+    return [
+        replace(
+            step, cells=tuple(replace(c, plugin_folders=study.plugin_folders) for c in step.cells)
+        )
+        for step in chosen
+    ]
+
+
+def _capture(study: Study, scratch: Path) -> Iterator[StepCells]:
+    """A few tokens, into a store that is not the study's."""
+    for cell in capture.cells(study):
+        shorter = {
+            "to": str(scratch / "captures"),
+            "tokens": min(study.capture_tokens, _TOKENS),
+            "decode": min(study.capture_decode, 1),
+        }
+        settings = {name: {"STAGES": "capture"} for name in cell.subjects}
+        cells = (replace(cell, options=cell.options | shorter),)
+        yield StepCells(stage="capture", cells=cells, settings=settings)
+
+
+def _implementations(study: Study) -> Iterator[StepCells]:
+    specs = _smallest(workload_cells.workloads(study))
+    if not specs:  # the stage capture has yet to make them
+        specs = _smallest(workload_cells.workloads(replace(study, workloads=())))
+    for name in dict.fromkeys((*study.implementations, *study.search_oom)):
+        path = plugins.find("sequence", name, study.plugin_folders).path
+        entry = str(path) if path in study.plugin_folders else name
+        settings = {"STAGES": "check", "IMPLEMENTATIONS": entry}
+        settings |= {"SEARCH_OOM": ""} if study.search_oom else {}
+        yield _of_workloads("check", "sequence", name, specs, study, settings)
+
+
+def _layers(study: Study) -> Iterator[StepCells]:
+    for name in study.layers:
+        suited = [
+            spec
+            for spec in _smallest(workload_cells.workloads(study))
+            if layer.suits(name, spec, study.plugin_folders)
+        ]
+        settings = {"STAGES": "layers", "LAYERS": name}
+        yield _of_workloads("layers", layer.KIND, name, suited, study, settings)
+
+
+def _models(study: Study) -> Iterator[StepCells]:
+    selected = {model.name: model for model in select(study.models, study.plugin_folders).models}
+    for cell in models.cells(study):
+        settings = {}
+        for name in cell.subjects:
+            file = selected[name].file
+            entry = f"{file}:{selected[name].class_name}" if file else name
+            settings[name] = {"STAGES": "models", "MODELS": entry}
+        yield StepCells(stage="models", cells=(replace(cell, probes=_STEP),), settings=settings)
+
+
+def _of_workloads(
+    stage: str,
+    kind: str,
+    name: str,
+    specs: Sequence[WorkloadSpec],
+    study: Study,
+    settings: Mapping[str, str],
+) -> StepCells:
+    cells = tuple(
+        Cell(
+            name=spec.name,
+            subjects=(name,),
+            probes=(workload_cells.CHECK,),
+            workload=spec,
+            device=study.device,
+            options=workload_cells.ONE_STEP,
+            kind=kind,
+        )
+        for spec in specs
+    )
+    return StepCells(stage=stage, cells=cells, settings={name: settings})
+
+
+def _smallest(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
+    """The smallest workload of each kind, the smallest of all first."""
+    kinds: dict[object, WorkloadSpec] = {}
+    for spec in sorted(specs, key=_size):
+        kind = (spec.heads, spec.kv_heads, spec.head_dim, spec.dtype, spec.causal, spec.extras)
+        kinds.setdefault(kind, spec)
+    return list(kinds.values())
+
+
+def _size(spec: WorkloadSpec) -> int:
+    return spec.batch * spec.heads * spec.query_length * spec.key_length * spec.head_dim
+
+
+def _results(
+    step: StepCells, cell: Cell, measured: Sequence[Measurement], blocked: Obstacles
+) -> list[StepResult]:
+    """The end of each subject of a cell; what is measured of none counts for all."""
+    results = []
+    for name in cell.subjects:
+        mine = [m for m in measured if m.subject in (name, "")]
+        if name in blocked:
+            mine = [outcome(cell, name, *blocked[name])]
+        worst = min(mine, key=lambda m: SEVERITY.index(m.status))
+        results.append(
+            StepResult(
+                stage=step.stage,
+                subject=name,
+                workload=cell.workload.name if cell.workload else "",
+                status=worst.status,
+                reason=(worst.reason or "") if worst.status != "ok" else "",
+                settings=step.settings[name],
+            )
+        )
+    return results
