@@ -75,10 +75,11 @@ def test_some_rows_in_blocks_are_those_of_the_whole(monkeypatch):
     np.testing.assert_allclose(alone, out[1, places], atol=1e-12)
 
 
+@pytest.mark.parametrize("heads, kv_heads", [(8, 1), (32, 32), (32, 8)])
 @pytest.mark.parametrize("name", ["gemma:xla", "gemma_fast:xla"])
-def test_a_layer_is_the_reference(name):
+def test_a_layer_is_the_reference(name, heads, kv_heads):
     """So the two agree with each other as well, with weights that both are given."""
-    inputs = make(SPEC)
+    inputs = make(replace(SPEC, heads=heads, kv_heads=kv_heads))
     out, gradients = bind(name, inputs, host=host.inspect(), device="cpu").gradients()
     for array, wanted in zip((out, gradients[0]), all_rows(inputs), strict=True):
         np.testing.assert_allclose(np.asarray(array), wanted, atol=2e-5)
@@ -114,7 +115,7 @@ def test_every_layer_has_every_core():
 
 REFUSED = {
     "cuDNN needs an NVIDIA GPU": ("gemma:cudnn", SPEC),
-    "built for heads 8/1 x 256, 8/1 x 16, not for 8/8 x 16": (
+    "built for heads 8/1 x 256, 32/32 x 128, .*, not for 8/8 x 16": (
         "gemma:xla",
         replace(SPEC, kv_heads=8),
     ),
@@ -137,9 +138,34 @@ def test_a_name_is_layer_and_core(name):
         layer.load(name)
 
 
+@pytest.mark.parametrize(
+    "heads, kv_heads, dtype", [(32, 32, "bfloat16"), (32, 8, "float32")], ids=str
+)
+def test_heads_of_a_workload_pass_the_gates_and_are_counted(heads, kv_heads, dtype):
+    spec = replace(SPEC, heads=heads, kv_heads=kv_heads, dtype=dtype)
+    request = CellRequest(
+        probes=("accuracy", "gradients", "memory", "work"), workload=spec,
+        subjects=("gemma:xla", "gemma_fast:xla"), device="cpu",
+        settings=RoundSettings(warmup=0, rounds=0), kind=layer.KIND,
+    )  # fmt: skip
+    measurements = [m for m in cell.run(request, host.inspect()) if isinstance(m, Measurement)]
+    assert {(m.subject, m.metric): m.reason for m in measurements if m.status != "ok"} == {}
+    of = {(m.subject, m.metric): m.value for m in measurements}
+    for subject in request.subjects:
+        assert of[subject, "error_over_budget_out"] <= 1 >= of[subject, "error_over_budget_dx"]
+        assert of[subject, "saved_bytes"] > 0
+        size = 2 * 2 * kv_heads * 16 * LENGTH * (4 if dtype == "float32" else 2)
+        assert of[subject, "kv_cache_bytes"] == size
+
+
 @pytest.mark.skipif(not host.inspect().accelerators, reason="needs a GPU")
-def test_every_layer_is_right_on_a_gpu():
-    spec = replace(SPEC, query_length=256, key_length=256, head_dim=256, dtype="bfloat16")
+@pytest.mark.parametrize("sizes", [(8, 1, 256), (32, 32, 128), (32, 8, 128)])
+def test_every_layer_is_right_on_a_gpu(sizes):
+    heads, kv_heads, head_dim = sizes
+    spec = replace(
+        SPEC, heads=heads, kv_heads=kv_heads, head_dim=head_dim, query_length=256, key_length=256,
+        dtype="bfloat16",
+    )  # fmt: skip
     request = CellRequest(
         probes=layers.PROBES, workload=spec, subjects=layer.names(), device="cuda:0",
         settings=RoundSettings(warmup=2, rounds=3), kind=layer.KIND,

@@ -12,7 +12,8 @@ __all__ = ["apply", "init", "supports"]
 
 REQUIRES = ("flax",)
 CORES = ("xla", "cudnn", "pallas")
-HEADS = ((8, 1, 256), (8, 1, 16))  # of the released sizes, and of the one for tests
+# Of the released sizes, of common language models, and the same in little for tests.
+HEADS = ((8, 1, 256), (32, 32, 128), (32, 8, 128), (8, 1, 16), (32, 32, 16), (32, 8, 16))
 
 
 def apply(
