@@ -1,6 +1,7 @@
 """Comparison of results with the float64 reference, each within its error budget."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,13 @@ def bits(call: Subject) -> bytes:
 def digest(call: Subject) -> str:
     """Return a hash of the output's bytes; raises MalformedResult."""
     return hashlib.blake2b(bits(call), digest_size=16).hexdigest()
+
+
+def arrays(gradient: Any) -> list[Any]:
+    """Return the arrays of a gradient: one, or those of a layer's weights, which have names."""
+    if not isinstance(gradient, Mapping):
+        return [gradient]
+    return [array for value in gradient.values() for array in arrays(value)]
 
 
 def compare(

@@ -4,7 +4,8 @@ from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.sequence import INPUTS, SequenceSubject
+from assay.subjects.contract import Subject
+from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -26,13 +27,16 @@ def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Compare bits of the forward, and of the backward unless it is declared not repeatable."""
-    measurements = [_repeated_forward(call), _second_process(call, workload.spec)]
+    measurements = [_repeated_forward(call)]
+    if call.in_second_process:
+        measurements.append(_second_process(call, workload.spec))
     if call.has_backward and call.implementation.deterministic_backward:
         measurements.append(_repeated_backward(call))
-    return measurements
+    failed = [measurement for measurement in measurements if measurement.status == "failed"]
+    return failed[:1] or measurements[:1]
 
 
-def _repeated_forward(call: SequenceSubject) -> Measurement:
+def _repeated_forward(call: Subject) -> Measurement:
     if len({judge.digest(call) for _ in range(_REPEATS)}) > 1:
         text = f"{_REPEATS} calls on the same inputs give outputs that differ in their bits"
         cause = "the order of summation changes from call to call: atomics, or a random order"
@@ -41,7 +45,7 @@ def _repeated_forward(call: SequenceSubject) -> Measurement:
 
 
 def _second_process(call: SequenceSubject, spec: WorkloadSpec) -> Measurement:
-    result = call.in_second_process(spec) if call.in_second_process else None
+    result = call.in_second_process(spec)
     if result is None:
         return judge.unsupported("determinism", "there is no second process to compare with")
     if result.error:
@@ -54,14 +58,14 @@ def _second_process(call: SequenceSubject, spec: WorkloadSpec) -> Measurement:
     return judge.passed("determinism")
 
 
-def _repeated_backward(call: SequenceSubject) -> Measurement:
-    bits: dict[str, set[bytes]] = {name: set() for name in INPUTS}
+def _repeated_backward(call: Subject) -> Measurement:
+    bits: dict[str, set[bytes]] = {name: set() for name in call.gradient_names}
     for _ in range(_REPEATS):
         _, gradients = call.gradients()
-        for name, gradient in zip(INPUTS, gradients, strict=True):
-            if call.framework.is_array(gradient):
-                bits[name].add(call.framework.bits(gradient))
-    differing = [f"d{name}" for name, variants in bits.items() if len(variants) > 1]
+        for name, gradient in zip(call.gradient_names, gradients, strict=True):
+            arrays = [a for a in judge.arrays(gradient) if call.framework.is_array(a)]
+            bits[name].add(b"".join(map(call.framework.bits, arrays)))
+    differing = [name for name, variants in bits.items() if len(variants) > 1]
     if differing:
         text = (
             f"{_REPEATS} backward passes on the same inputs give {', '.join(differing)} that "

@@ -5,7 +5,10 @@ from itertools import product
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
+from assay.models import layer
 from assay.records.schema import Measurement
+from assay.subjects.contract import TensorComparison
+from assay.subjects.layers import LayerSubject
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import VALUES, WorkloadSpec
 from assay.workloads.workload import Workload
@@ -37,5 +40,22 @@ def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Compare output, LSE and gradients."""
-    return [judge.worst("stability", judge.compare_all(call))]
+    """Compare output, LSE and gradients; of a layer, with every kind of value that it has."""
+    if not isinstance(call, LayerSubject):
+        return [judge.worst("stability", judge.compare_all(call))]
+    results = [
+        judge.worst("stability", _of_layer(call.of_values(kind)), f"with {kind} values, ")
+        for kind in layer.VALUES
+        if kind != "normal"
+    ]
+    return [max(results, key=lambda result: (result.status == "failed", result.value or 0.0))]
+
+
+def _of_layer(call: LayerSubject) -> list[TensorComparison]:
+    """Compare the output; gradients must be finite. Where one key takes all of a row's weight they
+    are differences of nearly equal numbers, and the plain layer's error is no measure for them."""
+    comparisons = judge.compare_forward(call)
+    for name, gradient in zip(call.gradient_names, call.gradients()[1], strict=True):
+        if not all(map(call.framework.all_finite, judge.arrays(gradient))):
+            comparisons.append(TensorComparison(tensor=name, problem=f"{name} is not finite"))
+    return comparisons

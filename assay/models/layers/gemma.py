@@ -21,6 +21,8 @@ REQUIRES = ("flax",)
 CORES = ("xla", "cudnn", "pallas")
 # Of the released sizes, of common language models, and the same in little for tests.
 HEADS = ((8, 1, 256), (32, 32, 128), (32, 8, 128), (8, 1, 16), (32, 32, 16), (32, 8, 16))
+CACHE = "tokens"
+ATOMIC_CORES = ("cudnn",)
 
 
 def init(spec: "WorkloadSpec", weights: Mapping[str, jax.Array]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from assay.studies.cell import Cell, options_of
 from assay.studies.study import Study
 
 AFTER = ("host", "check")
-PROBES = ("accuracy", "gradients", "latency", "backward", "training", "memory", "work", "compile")
+CHECKS = ("accuracy", "gradients", "cached", "determinism", "stability")
+PROBES = (*CHECKS, "latency", "backward", "training", "memory", "work", "compile")
 
 run = workload_cells.run
 

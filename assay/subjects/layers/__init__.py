@@ -6,7 +6,7 @@ output projection, in which the result is linear.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,11 +22,13 @@ from assay.subjects.layers import expected as expectations
 from assay.subjects.layers.inputs import WORK_FORMULAS, LayerInputs, make, work_of
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import framework_named
+from assay.workloads.spec import WorkloadSpec
 from assay.workloads.work import Work
 
 __all__ = ["LayerSubject", "bind", "bind_loaded", "make", "place"]
 
 FRAMEWORK = "jax"
+_STABILITY_TOKENS = 130  # more than two tiles of 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ class LayerSubject:
     has_backward = True
     kind = "layers"
     accepts = frozenset()
+    in_second_process = None
     gradient_names = ("dx", "dweights", "dprojection")
 
     @property
@@ -74,13 +77,15 @@ class LayerSubject:
 
     def gradients(self) -> tuple[Any, tuple[Any, ...]]:
         """Return output and gradients of all inputs, by one compiled program."""
-        import jax
+        both = _output_and_gradients(self.apply.func)
+        return both(self.apply.args, self.grad_out, *self.inputs)
 
-        def both(bound: tuple, grad_out: Any, *inputs: Any) -> tuple[Any, tuple[Any, ...]]:
-            out, pull_back = jax.vjp(partial(self.apply.func, *bound), *inputs)
-            return out, pull_back(grad_out)
-
-        return jax.jit(both)(self.apply.args, self.grad_out, *self.inputs)
+    def of_values(self, kind: str) -> "LayerSubject":
+        """The same layer on numbers of a kind, in one batch row of few tokens."""
+        inputs = _short(self.workload.spec, kind)
+        arrays = place(inputs, self.device)
+        bound = bind_loaded(self.implementation, inputs, arrays, self.device)
+        return replace(bound, apply=_bound_to(self.apply.func, arrays))
 
     def synchronize(self) -> None:
         self.framework.synchronize(self.device)
@@ -186,7 +191,33 @@ def bind_loaded(
         device=device,
         framework=framework_named(FRAMEWORK),
         workload=inputs,
-        apply=jax.tree_util.Partial(jax.jit(forward), arrays.positions, arrays.mask),
+        apply=_bound_to(jax.jit(forward), arrays),
         inputs=(arrays.x, params["in"], params["out"]),
         grad_out=arrays.grad_out,
     )
+
+
+def _bound_to(forward: Callable[..., Any], arrays: PlacedArrays) -> Any:
+    import jax
+
+    return jax.tree_util.Partial(forward, arrays.positions, arrays.mask)
+
+
+@lru_cache(maxsize=8)
+def _output_and_gradients(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The program that gives both; the same for every call, so it is compiled once for a shape."""
+    import jax
+
+    def both(bound: tuple, grad_out: Any, *inputs: Any) -> tuple[Any, tuple[Any, ...]]:
+        out, pull_back = jax.vjp(partial(forward, *bound), *inputs)
+        return out, pull_back(grad_out)
+
+    return jax.jit(both)
+
+
+@lru_cache(maxsize=4)
+def _short(spec: WorkloadSpec, kind: str) -> LayerInputs:
+    """Inputs that all layers of a cell are given, and with them one expected answer."""
+    length = min(spec.query_length, _STABILITY_TOKENS)
+    sizes = {"batch": 1, "query_length": length, "key_length": length}
+    return make(replace(spec, values=kind, **sizes))

@@ -27,7 +27,7 @@ _SPOTS = 8
 _AGREE = 0.05  # of the terms in quadrature; their rounding is a tenth of that
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)  # of a workload, and of its kinds of values
 def expected(inputs: LayerInputs, device: str) -> Expected:
     """Right values from the reference, [n, D], and budgets from the plain layer, [n, 1].
 
@@ -73,6 +73,21 @@ def spots(inputs: LayerInputs, device: str) -> Expected:
         allowed[name] = replace(whole.allowed[name], largest=largest)
         index[name] = tuple(axis[some] for axis in places)
     return Expected(result=SimpleNamespace(**right), allowed=allowed, index=index)
+
+
+def last_outputs(inputs: LayerInputs, device: str, count: int) -> Expected:
+    """The last rows of the output of every batch row, with the budget of those in `expected`."""
+    whole, length = expected(inputs, device), inputs.spec.query_length
+    sizes = np.abs(whole.result.out).max(axis=-1, keepdims=True)
+    share = float((whole.allowed["out"].largest / sizes).max())
+    batch, places = np.arange(inputs.spec.batch), np.arange(length - count, length)
+    right = np.concatenate([reference.outputs(inputs, batch=b, places=places) for b in batch])
+    return Expected(
+        result=SimpleNamespace(out=right),
+        allowed={"out": _allowance(right, share, inputs.spec.dtype)},
+        index={"out": _index(batch, [places] * len(batch))},
+        source=SOURCE,
+    )
 
 
 def weights_agree(

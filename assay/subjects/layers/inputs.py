@@ -1,8 +1,9 @@
 """Inputs of a layer, drawn from a workload's seed, and the work that they ask for.
 
 B batch, S length, D width, N query heads, K kv heads, H head dimension; D is N H, as in Gemma 2B.
-Numbers are such that q, k and v are about standard normal (LeCun's initialisation). All have the
-workload's dtype, so a layer that keeps its weights otherwise does not pay for it here.
+Numbers are such that q, k and v are about standard normal (LeCun's initialisation), q and k times
+VALUES for a workload with others. All have the workload's dtype, so a layer that keeps its weights
+otherwise does not pay for it here.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from assay.models.layer import VALUES
 from assay.records.schema import ELEMENT_BYTES, WorkloadIdentity
 from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
@@ -71,11 +73,13 @@ def make(spec: WorkloadSpec) -> LayerInputs:
     def drawn(shape: tuple[int, ...], size: float = 1.0) -> np.ndarray:
         return map_blocks(np.float32(size) * standard_normal(generator, shape), to_dtype)
 
+    # A sum runs over D into q, k and v, and over N H, which is D too, out of the heads.
+    sizes = dict.fromkeys(shapes, wide**-0.5)
+    sizes["q"] = sizes["k"] = wide**-0.5 * VALUES[spec.values]
     return LayerInputs(
         spec=spec,
         x=drawn(states),
-        # A sum runs over D into q, k and v, and over N H, which is D too, out of the heads.
-        weights={name: drawn(shape, wide**-0.5) for name, shape in shapes.items()},
+        weights={name: drawn(shape, sizes[name]) for name, shape in shapes.items()},
         grad_out=drawn(states),
     )
 
