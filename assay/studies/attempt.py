@@ -11,12 +11,14 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from assay import plugins
+from assay.captures import switched_off
 from assay.host import CHECKOUT, own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
@@ -89,7 +91,8 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
             progress=str(result),
             stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
         )
-        exit = _run(job.stage, cell, request, result, stdout=out, stderr=err, limits=limits)
+        environment = _environment(cell, capture=job.capture)
+        exit = _run(job.stage, cell, request, result, environment, out, err, limits)
         progress = _read(result)
     if exit.ending == "finished" and progress.ended:
         return _after_end(cell, progress)
@@ -119,14 +122,13 @@ def _run(
     cell: Cell,
     request: Path,
     result: Path,
-    *,
+    environment: Mapping[str, str],
     stdout: Path,
     stderr: Path,
     limits: isolation.Limits,
 ) -> isolation.Exit:
     """Run a worker to its end: a fork of a process that has imported the cell's frameworks, or a
     new Python where forking is not safe."""
-    environment = _environment(cell)
     if forks.CAN_FORK:
         return forks.run(
             "assay.studies.worker:in_fork",
@@ -245,7 +247,7 @@ def _last_words(path: Path, start: int) -> str:
     return lines[-1] if lines else ""
 
 
-def _environment(cell: Cell) -> dict[str, str]:
+def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:
     """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
     XLA kept from taking all memory at once, and on a GPU from compiling again what it has compiled
     before. Triton and Inductor keep that by themselves. Inductor compiles in the cell's process:
@@ -264,4 +266,5 @@ def _environment(cell: Cell) -> dict[str, str]:
         added["JAX_COMPILATION_CACHE_DIR"] = str(_XLA_CACHE.expanduser())
     if _makes_cases(cell):
         added |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    added |= {} if capture else {switched_off.VARIABLE: "0"}
     return {**os.environ, "PYTHONPATH": path, **added}

@@ -180,7 +180,13 @@ def _jobs(
         if stage.streams:
             cell, attempt = _streaming(stage, planned, cell, active, before[name], log)
         stamp = _stamp(stage, planned, active, attempt)
-        yield Job(cell=cell, run_folder=active.folder, stamp=stamp, limits=limits)
+        yield Job(
+            cell=cell,
+            run_folder=active.folder,
+            stamp=stamp,
+            limits=limits,
+            capture=active.study.capture,
+        )
 
 
 def _streaming(

@@ -25,6 +25,8 @@ class Job:
     run_folder: RunFolder
     stamp: Stamp
     limits: CellLimits
+    logs: Path | None = None  # for what the process prints; None: the folder of its stage
+    capture: bool = True  # False: assay.capturing() does nothing in its process
 
     @property
     def stage(self) -> str:
@@ -32,8 +34,8 @@ class Job:
 
     @property
     def folder(self) -> Path:
-        """The folder of the stage, for what the process prints."""
-        return self.run_folder.stage(self.stage)
+        """The folder for what the process prints."""
+        return self.logs or self.run_folder.stage(self.stage)
 
 
 @dataclass(frozen=True, kw_only=True)

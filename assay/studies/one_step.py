@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from assay import plugins
-from assay.correctness.models.selection import select
 from assay.host import Host
 from assay.models import layer
-from assay.records.schema import SEVERITY, Measurement, Status
+from assay.records.run import RunFolder
+from assay.records.schema import SEVERITY, Measurement, Stamp, Status
 from assay.records.verdicts import WRONG
 from assay.studies import plan, workload_cells
-from assay.studies.attempt import Job
 from assay.studies.cell import Cell, outcome
 from assay.studies.execute import cell_limits
+from assay.studies.job import Job
 from assay.studies.plan import Obstacles, PlannedStage
 from assay.studies.stages import capture, models
 from assay.studies.study import Study
@@ -68,13 +68,24 @@ def run(study: Study, host: Host, folder: Path) -> Iterator[StepResult]:
             blocked = plan.obstacles(stage, cell, host, ())
             free = tuple(name for name in cell.subjects if name not in blocked)
             job = Job(
-                stage=step.stage, cell=replace(cell, subjects=free), folder=folder, limits=limits
+                cell=replace(cell, subjects=free),
+                run_folder=RunFolder(path=folder),
+                stamp=_stamp(step, cell),
+                limits=limits,
+                logs=folder,
+                capture=study.capture,
             )
-            measured = [m for _, made in engine.run([job] if free else []) for m in made]
+            done = engine.run([job] if free else [])
+            measured = [m for result in done for m in result.measurements]
             results = _results(step, cell, measured, blocked)
             if any(result.status != "unsupported" for result in results):
                 break
         yield from results
+
+
+def _stamp(step: StepCells, cell: Cell) -> Stamp:
+    """Of records that nobody writes."""
+    return Stamp(run="", session=1, stage=step.stage, cell=cell.name, fingerprint="", attempt=1)
 
 
 def steps(study: Study, scratch: Path) -> list[StepCells]:
@@ -130,7 +141,7 @@ def _layers(study: Study) -> Iterator[StepCells]:
 
 
 def _models(study: Study) -> Iterator[StepCells]:
-    selected = {model.name: model for model in select(study.models, study.plugin_folders).models}
+    selected = {model.name: model for model in models.selected(study).models}
     for cell in models.cells(study):
         settings = {}
         for name in cell.subjects:

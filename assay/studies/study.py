@@ -34,6 +34,23 @@ def folder_name(text: str) -> str:
     return text
 
 
+def _folder(text: str) -> str:
+    if not text:
+        raise BadInput("the folder is empty; wanted a path such as results")
+    return text
+
+
+def _share(text: str) -> float | None:
+    """A number from 0 to 1; None where the text is empty."""
+    try:
+        share = float(text) if text else None
+    except ValueError:
+        share = -1.0
+    if share is not None and not 0 <= share <= 1:
+        raise BadInput(f"{text!r} is not a share from 0 to 1, such as 0.25")
+    return share
+
+
 def _read(reader: Callable[[str], Any]) -> Any:
     """A field whose value `reader` makes from the symbol's text."""
     return field(metadata={"read": reader})
@@ -53,12 +70,15 @@ class Study:
     """
 
     study: str = _read(folder_name)
+    results: str = _read(_folder)  # a folder
     seed: int = _read(int)
     stages: tuple[str, ...] = _plugins("stages")
     implementations: tuple[str, ...] = _plugins("sequence")
     probes: tuple[str, ...] = _plugins("probes")
     layers: tuple[str, ...] = field(metadata={"kind": layer.KIND, "cores": True})
     models: tuple[str, ...] = field(metadata={"models": True})  # a file's entry has its whole path
+    models_latent_width: int = _read(int)  # 0: each model's own
+    models_splice_ratio: float | None = _read(_share)  # None: each model's own
     workloads: tuple[str, ...] = _read(lists.entries)
     batches: tuple[int, ...] = _read(lists.sizes)
     # Query heads, kv heads, and the head dimension where an entry has its own.
@@ -69,6 +89,7 @@ class Study:
     masks: tuple[str, ...] = _read(partial(lists.words, allowed=MASKS))
     device: str  # one of DEVICES
     device_index: int = _read(int)
+    capture: bool = _read(lambda text: text == "y")
     capture_model: str = _read(str)
     capture_to: str = _read(str)  # a folder
     capture_text: str = _read(str)

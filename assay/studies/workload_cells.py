@@ -62,7 +62,8 @@ def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpe
     if not entry.startswith(PREFIX):
         return [parse(entry, defaults=defaults)]
     store = store_path(entry)
-    if study.capture_model and store == Path(study.capture_to) and not store.exists():
+    captures = study.capture and study.capture_model
+    if captures and store == Path(study.capture_to) and not store.exists():
         return []  # the stage capture makes them, and what follows it is planned anew then
     return captured_specs(entry, seed=study.seed)
 

@@ -35,6 +35,9 @@ Set = Annotated[
     typer.Option("--set", help="SYMBOL=VALUE, over the file and the flags; repeatable."),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The results folder.")]
+StudyOut = Annotated[
+    Path | None, typer.Option("--out", help="The results folder, over RESULTS of the study.")
+]
 Plugins = Annotated[
     list[Path] | None, typer.Option("--plugins", help="A folder with plugins of yours; repeatable.")
 ]

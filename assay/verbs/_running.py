@@ -70,13 +70,14 @@ def run_adhoc(
     verb: str,
     study: "Study",
     *,
-    out: Path,
+    out: Path | None,
     as_json: bool,
     dry_run: bool,
     judge: Judge | None = None,
     show: Show | None = None,
 ) -> int:
-    """Run `study` into results/<verb>, or the folder of its own name where it has one.
+    """Run `study` into RESULTS/<verb>, or the folder of its own name where it has one; `out` goes
+    before RESULTS.
 
     `judge` says more of the records, and gives an exit code of its own; `show` prints the
     run in its own way.
@@ -88,7 +89,7 @@ def run_adhoc(
         show_plan(study, as_json=as_json)
         return 0
     name = verb if study.study == "unnamed" else study.study
-    active = session.started(study, host.inspect(), out, name)
+    active = session.started(study, host.inspect(), out or Path(study.results), name)
     return run(active, as_json=as_json, results=True, judge=judge, show=show)
 
 

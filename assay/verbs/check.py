@@ -53,7 +53,7 @@ def check(
     seed: flags.Seed = None,
     config: flags.Config = None,
     sets: flags.Set = None,
-    out: flags.Out = flags.RESULTS,
+    out: flags.StudyOut = None,
     plugins: flags.Plugins = None,
     quick: flags.Quick = False,
     as_json: flags.Json = False,
@@ -126,12 +126,12 @@ def _refuse_attention_flags(models: str, values: Mapping[str, Any]) -> None:
         )
 
 
-def _check_models(study: "Study", *, out: Path, as_json: bool, dry_run: bool) -> int:
-    from assay.correctness.models.selection import select
+def _check_models(study: "Study", *, out: Path | None, as_json: bool, dry_run: bool) -> int:
     from assay.reports.tables.models import selection_table, show_models
+    from assay.studies.stages.models import selected
     from assay.verbs._running import run_adhoc, tell
 
-    selection = select(study.models, study.plugin_folders)
+    selection = selected(study)
     for warning in selection.warnings:
         print(f"assay: {warning}", file=sys.stderr)
     if dry_run:

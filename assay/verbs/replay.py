@@ -30,7 +30,7 @@ def replay(
     seed: flags.Seed = None,
     config: flags.Config = None,
     sets: flags.Set = None,
-    out: flags.Out = flags.RESULTS,
+    out: flags.StudyOut = None,
     plugins: flags.Plugins = None,
     quick: flags.Quick = False,
     as_json: flags.Json = False,

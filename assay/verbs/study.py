@@ -40,7 +40,7 @@ def plan(
 def run(
     config: flags.Config = None,
     sets: flags.Set = None,
-    out: flags.Out = flags.RESULTS,
+    out: flags.StudyOut = None,
     plugins: flags.Plugins = None,
     keep_going: Annotated[
         bool,
@@ -62,6 +62,7 @@ def run(
     from assay.verbs import _running
 
     study = flags.load_study(config=config, sets=sets, plugins=plugins)
+    out = out or Path(study.results)
     if dry_run:
         _running.show_plan(study, as_json=as_json)
         return

@@ -107,3 +107,22 @@ def test_what_cannot_be_captured_is_refused(tmp_path, monkeypatch, changes, erro
 def test_a_text_longer_than_the_positions_of_a_model_is_refused(tmp_path):
     with pytest.raises(BadInput, match="has 2048 positions"):
         capture_once(request(tmp_path, tokens=3000))
+
+
+def test_a_study_that_does_not_capture(tmp_path):
+    """Neither its stage nor a program in one of its processes."""
+    kernel = tmp_path / "mine.py"
+    kernel.write_text(
+        '"""A test."""\nfrom pathlib import Path\n\n'
+        "from assay.attention.sequence.sdpa import attention\n"
+        "from assay.captures.switched_off import switched_on\n\n"
+        "Path(__file__).with_suffix('.txt').write_text(str(switched_on()))\n"
+    )
+    changes = {"WORKLOADS": "b1_h2_s9_d16", "IMPLEMENTATIONS": str(kernel), "PROBES": "accuracy"}
+    ended, records = study(tmp_path, CAPTURE="n", **changes)
+    assert ended.returncode == 0, ended.stderr
+    assert not of(records, "capture") and of(records, "check")
+    assert not (tmp_path / "store").exists()
+    assert kernel.with_suffix(".txt").read_text() == "False"
+    without, _ = study(tmp_path, CAPTURE="n")
+    assert without.returncode == 2 and "store" in without.stderr

@@ -1,5 +1,6 @@
 """The stage for models: which cells it has, and what a run of it records."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ pytest.importorskip("torch")
 
 from assay import host
 from assay.correctness.models.examination import gate_names
+from assay.correctness.models.selection import select
 from assay.models.gpt2 import steps, variants
-from assay.records.schema import CELL_SECONDS
+from assay.records.schema import CELL_SECONDS, MODEL_CACHE_BYTES
 from assay.studies import kconfig
 from assay.studies.cell import Cell, fingerprint
 from assay.studies.stages import models
@@ -180,3 +182,28 @@ def test_every_step_of_the_registry_is_in_the_matrix_of_its_study():
         listed = [id for ids in cell.options["steps"].values() for id in ids]
         wanted = [step.id for step in steps.STEPS if step.family == family]
         assert sorted(listed) == sorted(wanted)
+
+
+def test_a_study_sets_latent_and_splice_of_models_that_do_not():
+    sets = ["MODELS_LATENT_WIDTH=128", "MODELS_SPLICE_RATIO=0.25"]
+    entries = "GPT2,GPT2_MLA,GPT2_MLA_KV,GPT2_MLA_KV+splice_ratio=1.0,MLAKV2"
+    study = kconfig.load(None, [f"MODELS={entries}", *sets])
+    chosen = models.selected(study).models
+    assert [model.name for model in chosen] == [
+        "GPT2",
+        "GPT2_MLA+d_latent=128",
+        "GPT2_MLA_KV+d_latent=128+splice_ratio=0.25",
+        "GPT2_MLA_KV+d_latent=128+splice_ratio=1.0",
+        "GPT2_MLA_KV2+d_latent=128+splice_ratio=0.25",
+    ]
+    assert chosen[-1].steps == ()  # it is not what the step is any more
+    own = kconfig.load(None, [f"MODELS={entries}"])
+    assert models.selected(own) == select(own.models)
+
+
+def test_the_latent_and_splice_of_a_study_are_what_is_built():
+    sets = ["MODELS_LATENT_WIDTH=128", "MODELS_SPLICE_RATIO=0.25"]
+    (cell,) = models.cells(kconfig.load(None, ["MODELS=GPT2_MLA_KV", *sets]))
+    results = list(models.run(replace(cell, probes=("init",))))
+    (size,) = [r.value for r in results if getattr(r, "metric", "") == MODEL_CACHE_BYTES]
+    assert size == 12 * 128 * 0.25 * 2  # layers, kept numbers, bytes of half precision

@@ -145,6 +145,16 @@ def test_plan_and_dry_run_measure_nothing(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
+def test_results_go_where_the_study_says_unless_a_flag_does(tmp_path):
+    nothing = ["study", "run", "--set", "STAGES=capture", "--set", "RESULTS=mine"]
+    assert assay(*nothing, cwd=tmp_path).returncode == 0
+    assert list(tmp_path.glob("mine/unnamed/*/run.json")) and not (tmp_path / "results").exists()
+    assert assay(*nothing, "--out", "other", cwd=tmp_path).returncode == 0
+    assert list(tmp_path.glob("other/unnamed/*/run.json"))
+    assert len(list(tmp_path.glob("mine/unnamed/*"))) == 1
+    assert assay("report", "--out", "mine", cwd=tmp_path).returncode == 0
+
+
 def test_status_and_resume_of_a_finished_run(checked):
     status = assay("study", "status", cwd=checked)
     assert status.returncode == 0 and "1 of 1 cells" in status.stdout

@@ -13,6 +13,7 @@ from assay.correctness.models import tiny, user_models
 from assay.errors import BadInput
 from assay.models.gpt2 import steps, variants
 from assay.models.gpt2.config import SEPARATOR, format_options, parse_options
+from assay.models.gpt2.options import declared
 from assay.models.gpt2.variants import Variant
 
 GROUPS = {
@@ -62,12 +63,18 @@ class ModelSelection:
     warnings: tuple[str, ...]
 
 
-def select(entries: Iterable[str], folders: Sequence[Path] = ()) -> ModelSelection:
-    """Return the models that `entries` name; BadInput for an unknown one."""
+def select(
+    entries: Iterable[str],
+    folders: Sequence[Path] = (),
+    options: Mapping[str, Any] | None = None,
+) -> ModelSelection:
+    """Return the models that `entries` name; BadInput for an unknown one. `options` are for those
+    models that read them and do not set them: such a model is none of the steps any more."""
     warnings: list[str] = []
     models: dict[object, SelectedModel] = {}
     for entry in entries:
-        for model in _models(entry, folders, warnings):
+        for named in _models(entry, folders, warnings):
+            model = _with_options(named, options or {})
             known = models.setdefault(_identity(model), model)
             step_ids = tuple(dict.fromkeys((*known.steps, *model.steps)))
             models[_identity(model)] = replace(known, steps=step_ids)
@@ -165,6 +172,14 @@ def _of_variant(variant: Variant, options: Mapping[str, Any] | None = None) -> S
     changed = {name: value for name, value in (options or {}).items() if value != defaults[name]}
     name = SEPARATOR.join(filter(None, (variant.name, format_options(changed))))
     return SelectedModel(name=name, variant=variant, options=changed)
+
+
+def _with_options(model: SelectedModel, options: Mapping[str, Any]) -> SelectedModel:
+    parts = model.variant.parts.values() if model.variant else ()
+    read = {option.name for part in parts for option in declared(part)} - set(model.options)
+    added = {name: value for name, value in options.items() if name in read}
+    changed = _of_variant(model.variant, {**model.options, **added}) if added else model
+    return model if changed.options == model.options else changed
 
 
 def _of_class(name: str, file: Path) -> SelectedModel:

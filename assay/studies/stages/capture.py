@@ -51,8 +51,8 @@ class TextCapture:
 
 
 def cells(study: Study) -> list[Cell]:
-    """One, where the study names a model."""
-    if not study.capture_model:
+    """One, where the study names a model and captures at all."""
+    if not (study.capture and study.capture_model):
         return []
     options = {
         "to": study.capture_to,

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from assay import plugins
 from assay.correctness.models.examination import GATES, examine_models, gate_names
-from assay.correctness.models.selection import SelectedModel, select
+from assay.correctness.models.selection import ModelSelection, SelectedModel, select
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, outcome
 from assay.studies.study import Study
@@ -22,11 +23,21 @@ _LAYOUTS = "layouts"
 def cells(study: Study) -> list[Cell]:
     """One cell for the whole family, and one for each model with user code: what that does to its
     process harms no other model."""
-    models = select(study.models, study.plugin_folders).models
+    models = selected(study).models
     family = [model for model in models if not model.has_user_code]
     others = [model for model in models if model.has_user_code]
     shared = [_cell(FAMILY, family, study)] if family else []
     return shared + [_cell(model.name, [model], study) for model in others]
+
+
+def selected(study: Study) -> ModelSelection:
+    """The models of MODELS, with the options that the study sets for them."""
+    options: dict[str, Any] = {}
+    if study.models_latent_width:
+        options["d_latent"] = study.models_latent_width
+    if study.models_splice_ratio is not None:
+        options["splice_ratio"] = study.models_splice_ratio
+    return select(study.models, study.plugin_folders, options)
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
@@ -36,8 +47,8 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         yield from (outcome(cell, subject, "skipped", reason) for subject in cell.subjects)
         return
     steps = cell.options["steps"]
-    selected = select([_entry(name, cell) for name in cell.subjects], cell.plugin_folders).models
-    models = [replace(model, steps=tuple(steps.get(model.name, ()))) for model in selected]
+    again = select([_entry(name, cell) for name in cell.subjects], cell.plugin_folders).models
+    models = [replace(model, steps=tuple(steps.get(model.name, ()))) for model in again]
     yield from examine_models(models, cell.probes, cell.plugin_folders)
 
 
