@@ -26,6 +26,7 @@ _MEMORY = (
     "forward_peak_bytes",
     "training_peak_bytes",
     "saved_bytes",
+    "workspace_bytes",
     "reserved_peak_bytes",
     "fragmentation",
     "kv_cache_bytes",

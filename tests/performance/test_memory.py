@@ -185,3 +185,26 @@ def test_on_a_gpu_the_allocator_is_explained(name):
         assert abs(explained["unexplained"]) < 0.02 * results[metric].value
     assert results["reserved_peak_bytes"].value >= results["training_peak_bytes"].value
     assert results["fragmentation"].value >= 1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_the_workspaces_of_cublas_have_a_line_of_their_own():
+    """A matrix product makes cuBLAS keep a workspace, and the next one finds it again."""
+    call = bound("eager", "b2_h4_s1024_d64_float16", device="cuda:0")
+    results = probed(memory, call)
+    line = results["workspace_bytes"]
+    assert line.value > 0 and line.value % 512 == 0 and "cuBLAS" in line.source
+    call()
+    before = torch.cuda.memory_allocated()
+    torch._C._cuda_clearCublasWorkspaces()
+    assert 0 < before - torch.cuda.memory_allocated() <= line.value  # of the forward pass alone
+    again = probed(memory, call)
+    assert again["workspace_bytes"].value == line.value
+    for metric in ("forward_peak_bytes", "training_peak_bytes"):
+        assert again[metric].value == results[metric].value  # it is in neither
+    nothing = call.framework.workspace_bytes(torch.add, call.inputs[:2], device="cuda:0")
+    assert nothing.value == 0
+
+
+def test_on_a_cpu_there_is_no_line_of_workspaces():
+    assert "workspace_bytes" not in measured("eager", "b1_h2_s1024_d64")

@@ -143,6 +143,18 @@ def test_memory_adds_up_and_what_has_none_says_why(made):
     assert row["parts (forward)"].text == "out 2 MiB"
     assert row["unexplained (forward)"].value == 2**20
     assert cells(table, "eager", "s256")["peak forward"].hint == "16 GiB wanted"
+    assert "workspace" not in table.columns
+
+
+def test_a_workspace_has_a_column_where_there_is_one(tmp_path):
+    run = begin(tmp_path / "run")
+    sizes = {"forward_peak_bytes": 2**20, "workspace_bytes": 32 * 2**20}
+    of_sdpa = (measured(metric, size, "B", "sdpa") for metric, size in sizes.items())
+    append(run, "bench", "k128", latency("sdpa", [1.0] * 6), *of_sdpa)
+    end(run, "bench")
+    [table] = memory.tables("bench", read_contents(run).records)
+    [row] = table.entries
+    assert dict(zip(table.columns, row, strict=True))["workspace"].text == "32 MiB"
 
 
 def test_kernels_keep_what_is_unknown(made):

@@ -28,7 +28,7 @@ from assay.frameworks.torch.arrays import (
     trained,
 )
 from assay.frameworks.torch.copies import input_copies
-from assay.frameworks.torch.memory import counted_peak, peak, saved_bytes
+from assay.frameworks.torch.memory import counted_peak, peak, saved_bytes, workspace_bytes
 from assay.frameworks.torch.operators import operations
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
 
@@ -71,4 +71,5 @@ __all__ = [
     "tiled",
     "times",
     "trained",
+    "workspace_bytes",
 ]

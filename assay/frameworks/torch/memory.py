@@ -28,6 +28,11 @@ COUNTED_SOURCE = (
     "the largest sum of what torch's allocator handed out and took back (the memory events of "
     "torch.autograd.profiler), in one call after an unmeasured one"
 )
+WORKSPACE_SOURCE = (
+    "memory_allocated after one call, minus the same after torch._C._cuda_clearCublasWorkspaces(): "
+    "what cuBLAS keeps for each handle and stream, in no peak; what cuDNN and others take for the "
+    "time of a call is in the peaks"
+)
 SAVED_SOURCE = (
     "torch.autograd.graph.saved_tensors_hooks: distinct storages above the inputs; without what "
     "a function keeps by other means than save_for_backward"
@@ -83,6 +88,37 @@ def _allocated(run: Callable[[], Any], device: str, *, generation: int = 2) -> P
         reserved_bytes=reserved,
         allocated_bytes=allocated,
     )
+
+
+def workspace_bytes(
+    call: Callable[..., Any],
+    inputs: Sequence[torch.Tensor],
+    grad_out: torch.Tensor | None = None,
+    *,
+    device: str,
+) -> Reading | None:
+    """Bytes that libraries keep from `call(*inputs)`, and its backward where `grad_out` is given,
+    for their next calls; None on a CPU. They are freed: the next matrix product takes them anew."""
+    if device == "cpu":
+        return None
+    clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+    if clear is None:
+        reason = "this torch has no _cuda_clearCublasWorkspaces to tell workspaces by"
+        return Reading(value=None, reason=reason)
+    torch.cuda.synchronize(device)
+    clear()  # those of other calls
+    if grad_out is None:
+        with torch.no_grad():
+            kept = call(*inputs)
+    else:
+        kept = gradients(call, inputs, grad_out)
+    torch.cuda.synchronize(device)
+    with _uncollected():
+        held = torch.cuda.memory_allocated(device)
+        clear()
+        value = held - torch.cuda.memory_allocated(device)
+    del kept
+    return Reading(value=value, source=WORKSPACE_SOURCE)
 
 
 def counted_peak(run: Callable[[], Any]) -> Peak:

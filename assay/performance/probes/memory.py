@@ -1,4 +1,4 @@
-"""Memory above the inputs: the peak of forward and of both passes by tensor, and saved bytes."""
+"""Memory above the inputs: the peaks of both passes by tensor, saved bytes, workspaces."""
 
 from collections.abc import Callable
 from functools import partial
@@ -32,6 +32,8 @@ def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]
         peak = _plausible(peak, subject, training=both, saved=saved)
         measurements += formula.broken_down(metric, peak, formula.parts(subject, training=both))
     measurements.append(saved.measurement("saved_bytes", "B"))
+    if workspace := _workspace(subject):
+        measurements.append(workspace.measurement("workspace_bytes", "B"))
     if training is not None and training.reserved_bytes is not None:
         return measurements + _reserved(training, "both passes")
     return measurements + _reserved(forward, "forward")
@@ -65,6 +67,16 @@ def _saved(subject: Subject) -> Reading:
         return Reading(value=None, reason=_NO_BACKWARD)
     arguments = (subject.apply, subject.inputs, subject.options)
     return _unless_short(subject, partial(subject.framework.saved_bytes, *arguments), Reading)
+
+
+def _workspace(subject: Subject) -> Reading | None:
+    """Bytes that libraries keep beside the peaks, on devices and in frameworks that say so."""
+    if not hasattr(subject.framework, "workspace_bytes"):
+        return None
+    grad_out = subject.grad_out if subject.has_backward else None
+    arguments = (subject.apply, subject.inputs, grad_out)
+    read = partial(subject.framework.workspace_bytes, *arguments, device=subject.device)
+    return _unless_short(subject, read, Reading)
 
 
 def _unless_short(subject: Subject, read: Callable[[], Read], kind: type[Read]) -> Read:

@@ -13,8 +13,9 @@ PEAKS = {"forward_peak_bytes": "forward", "training_peak_bytes": "both"}
 _UNEXPLAINED = ".unexplained"
 _NOTE = (
     "Peaks are above the inputs. Parts come from formulas; parts and what is unexplained add up to "
-    "the measured peak, exactly. Saved is what forward keeps for backward. Fragmentation is what "
-    "the allocator reserved over what was in use at the peak."
+    "the measured peak, exactly. Saved is what forward keeps for backward. Workspace is "
+    "what cuBLAS keeps from call to call, in no peak. Fragmentation is what the allocator reserved "
+    "over what was in use at the peak."
 )
 
 
@@ -29,6 +30,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         columns[f"parts ({name})"] = lambda row, peak=peak: _parts(row, peak)
         columns[f"unexplained ({name})"] = lambda row, peak=peak: _unexplained(row, peak)
     columns["saved"] = lambda row: row.size("saved_bytes")
+    columns["workspace"] = lambda row: row.size("workspace_bytes")
     columns["reserved"] = lambda row: row.size("reserved_peak_bytes")
     columns["fragmentation"] = lambda row: row.count("fragmentation")
     columns["K and V"] = lambda row: row.size("kv_cache_bytes")
