@@ -12,9 +12,6 @@ from assay.plugins import Plugin
 from assay.workloads.spec import WorkloadSpec
 
 KIND = "layers"
-# Kinds of numbers, by what the weights of q and k are multiplied with: scores then have standard
-# deviations of 1, 0.01, 100 and 2,500, the largest of the last about 10,000.
-VALUES = {"normal": 1.0, "small": 0.1, "large": 10.0, "huge": 50.0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +58,7 @@ def suits(name: str, spec: WorkloadSpec, folders: Sequence[Path] = ()) -> bool:
 
 def unsuitable(spec: WorkloadSpec, heads: Sequence[Sequence[int]]) -> str | None:
     """The reason why a workload is not for a layer with these heads, called as in training."""
-    usual = spec.values in VALUES and spec.layout == "plain" and spec.scale_percent == 100
+    usual = spec.values == "normal" and spec.layout == "plain" and spec.scale_percent == 100
     if not spec.causal or spec.extras or spec.query_length != spec.key_length or not usual:
         return "a layer is given as many queries as keys, a causal mask and nothing unusual"
     wanted = (spec.heads, spec.kv_heads, spec.head_dim)

@@ -6,7 +6,7 @@ record is written; what fails leaves its stack in the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay import plugins
@@ -49,7 +49,7 @@ class StepResult:
     workload: str
     status: Status
     reason: str
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str]
 
     @property
     def is_wrong(self) -> bool:
@@ -130,24 +130,28 @@ def _implementations(study: Study) -> Iterator[StepCells]:
 
 
 def _layers(study: Study) -> Iterator[StepCells]:
+    folders = study.plugin_folders
+    suited = [  # to one of them at least; the others say why not
+        spec
+        for spec in _smallest(workload_cells.workloads(study))
+        if any(layer.suits(name, spec, folders) for name in study.layers)
+    ]
     for name in study.layers:
-        suited = [
-            spec
-            for spec in _smallest(workload_cells.workloads(study))
-            if layer.suits(name, spec, study.plugin_folders)
-        ]
         settings = {"STAGES": "layers", "LAYERS": name}
         yield _of_workloads("layers", layer.KIND, name, suited, study, settings)
 
 
 def _models(study: Study) -> Iterator[StepCells]:
     selected = {model.name: model for model in models.selected(study).models}
+    # The name of a model has all its options, those of the study too.
+    own = {"MODELS_LATENT_WIDTH": "0"} if study.models_latent_width else {}
+    own |= {"MODELS_SPLICE_RATIO": ""} if study.models_splice_ratio is not None else {}
     for cell in models.cells(study):
         settings = {}
         for name in cell.subjects:
             file = selected[name].file
             entry = f"{file}:{selected[name].class_name}" if file else name
-            settings[name] = {"STAGES": "models", "MODELS": entry}
+            settings[name] = {"STAGES": "models", "MODELS": entry} | own
         yield StepCells(stage="models", cells=(replace(cell, probes=_STEP),), settings=settings)
 
 

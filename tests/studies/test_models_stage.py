@@ -186,14 +186,14 @@ def test_every_step_of_the_registry_is_in_the_matrix_of_its_study():
 
 def test_a_study_sets_latent_and_splice_of_models_that_do_not():
     sets = ["MODELS_LATENT_WIDTH=128", "MODELS_SPLICE_RATIO=0.25"]
-    entries = "GPT2,GPT2_MLA,GPT2_MLA_KV,GPT2_MLA_KV+splice_ratio=1.0,MLAKV2"
+    entries = "GPT2,GPT2_MLA,GPT2_MLA_KV,GPT2_MLA_KV+splice_ratio=0.5,MLAKV2"
     study = kconfig.load(None, [f"MODELS={entries}", *sets])
     chosen = models.selected(study).models
     assert [model.name for model in chosen] == [
         "GPT2",
         "GPT2_MLA+d_latent=128",
         "GPT2_MLA_KV+d_latent=128+splice_ratio=0.25",
-        "GPT2_MLA_KV+d_latent=128+splice_ratio=1.0",
+        "GPT2_MLA_KV+d_latent=128",  # its own share is the default, which no name has
         "GPT2_MLA_KV2+d_latent=128+splice_ratio=0.25",
     ]
     assert chosen[-1].steps == ()  # it is not what the step is any more

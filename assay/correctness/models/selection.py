@@ -39,6 +39,7 @@ class SelectedModel:
     options: Mapping[str, Any] = field(default_factory=dict)  # at 124M size
     steps: tuple[str, ...] = ()  # that mean this model
     file: Path | None = None
+    named: frozenset[str] = field(default=frozenset(), compare=False)  # options that its entry sets
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -171,12 +172,13 @@ def _of_variant(variant: Variant, options: Mapping[str, Any] | None = None) -> S
     defaults = tiny.defaults(variants.config_class(variant))
     changed = {name: value for name, value in (options or {}).items() if value != defaults[name]}
     name = SEPARATOR.join(filter(None, (variant.name, format_options(changed))))
-    return SelectedModel(name=name, variant=variant, options=changed)
+    named = frozenset(options or ())
+    return SelectedModel(name=name, variant=variant, options=changed, named=named)
 
 
 def _with_options(model: SelectedModel, options: Mapping[str, Any]) -> SelectedModel:
     parts = model.variant.parts.values() if model.variant else ()
-    read = {option.name for part in parts for option in declared(part)} - set(model.options)
+    read = {option.name for part in parts for option in declared(part)} - model.named
     added = {name: value for name, value in options.items() if name in read}
     changed = _of_variant(model.variant, {**model.options, **added}) if added else model
     return model if changed.options == model.options else changed

@@ -5,10 +5,9 @@ from itertools import product
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
-from assay.models import layer
 from assay.records.schema import Measurement
 from assay.subjects.contract import TensorComparison
-from assay.subjects.layers import LayerSubject
+from assay.subjects.layers import LayerSubject, inputs
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import VALUES, WorkloadSpec
 from assay.workloads.workload import Workload
@@ -45,7 +44,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
         return [judge.worst("stability", judge.compare_all(call))]
     results = [
         judge.worst("stability", _of_layer(call.of_values(kind)), f"with {kind} values, ")
-        for kind in layer.VALUES
+        for kind in inputs.VALUES
         if kind != "normal"
     ]
     return [max(results, key=lambda result: (result.status == "failed", result.value or 0.0))]

@@ -12,7 +12,6 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from assay.models.layer import VALUES
 from assay.records.schema import ELEMENT_BYTES, WorkloadIdentity
 from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
@@ -20,6 +19,9 @@ from assay.workloads.values import content_bytes, map_blocks, rounded, standard_
 from assay.workloads.work import Work
 from assay.workloads.workload import identity
 
+# Kinds of numbers, by what the weights of q and k are multiplied with: scores then have standard
+# deviations of 1, 0.01, 100 and 2,500, the largest of the last about 10,000.
+VALUES = {"normal": 1.0, "small": 0.1, "large": 10.0, "huge": 50.0}
 # A projection costs 2 operations for each token and weight in the forward pass, and twice that in
 # the backward pass, for the gradients of its input and of its weight. Masks, rotary positions and
 # softmax are not counted.
