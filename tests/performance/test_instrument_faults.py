@@ -136,7 +136,7 @@ def test_a_faulty_count_in_another_process_gives_no_peak(monkeypatch, fault):
 
     monkeypatch.setattr(torch_framework, "counted_peak", wrong)
     monkeypatch.setattr(isolated.random, "randrange", lambda low, high: 5 << 20)  # 20 MiB
-    request = {"name": "eager", "spec": SPEC.as_dict(), "device": "cpu"}
+    request = {"kind": "sequence", "name": "eager", "spec": SPEC.as_dict(), "device": "cpu"}
     answers = {key: value for line in isolated.answer(request) for key, value in line.items()}
     assert "an array of 20,971,520 B reads as" in answers["blind"]
 
