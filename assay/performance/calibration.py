@@ -29,6 +29,7 @@ _KERNEL_MS = 2.0
 _SIDE = 64  # of the matrices that are multiplied
 _PRODUCT = re.compile(r"mm|dot|gemm|fusion|custom-call", re.IGNORECASE)
 _NAMES = {"memory": "account of memory", "saved": "count of saved bytes"}
+_GRANULE = 2 << 20  # bytes: torch hands out large arrays in whole blocks of it on a GPU
 _PLANTED_KERNEL = "spin"  # in the name of the kernel that torch.cuda._sleep launches
 
 
@@ -133,7 +134,7 @@ def clock(framework: ModuleType, device: str) -> Calibration:
 
 def memory(framework: ModuleType, device: str) -> Calibration:
     """An array of known size that a call returns."""
-    size = 4 * random.randrange(4 << 20, 12 << 20)
+    size = _GRANULE * random.randrange(8, 24)
     array = framework.place(np.ones((1, 1, 1, size // 4), np.float32), "float32", device)
     peak: Reading | None = framework.peak(lambda x: x * 2.0, (array,), device=device)
     if peak is None:  # then a process of its own reads it, and calibrates itself for each call

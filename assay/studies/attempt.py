@@ -31,6 +31,8 @@ _LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
+# What the first call of an operator with Triton kernels imports, 2.5 s on an H200.
+_WITH_TRITON = ("torch._dynamo", "triton.language", "triton.experimental.gluon")
 # Programs of XLA, by their source. Not of a CPU: a home may be shared by CPUs of several kinds.
 _XLA_CACHE = Path("~/.cache/assay/xla")
 REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
@@ -163,6 +165,8 @@ def _imports(stage: str, cell: Cell) -> list[str]:
     for plugin in implementations(cell).values():
         if plugin.path.is_relative_to(plugins.PACKAGE) and not plugin.missing:
             modules += plugin.literals.get("IMPORTS_LATER", ())
+        if "triton" in plugin.requires and not plugin.missing:
+            modules += _WITH_TRITON
     return modules
 
 

@@ -23,7 +23,6 @@ __all__ = ["CONFIGS", "FlashAttention2", "attention", "memory", "supports"]
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
-IMPORTS_LATER = ("triton.language",)
 ACCEPTS = ("lse", "lengths", "window", "cu_seqlens")
 KERNELS = {"cuda": "^forward_kernel", "rocm": "^forward_kernel", "cpu": "assay::flash2_triton"}
 CONFIGS = tuple(BY_NAME)
