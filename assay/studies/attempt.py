@@ -113,7 +113,7 @@ def _request(job: Job, cell: Cell) -> WorkerRequest:
     return WorkerRequest(
         stage=job.stage,
         cell=cell,
-        run_folder=job.run_folder.path,
+        run_folder=job.run_folder.path.absolute(),
         stamp=job.stamp,
         host=own_fingerprint(),
     )

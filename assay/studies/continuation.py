@@ -28,12 +28,20 @@ class Beginning:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOwner:
-    """What a cell's folder was begun with, in a file beside it: anything else must not go on."""
+    """What a cell's folder is for: the state that something else left in it is of no use."""
 
     cell: str
     fingerprint: str
     host: str
     subjects: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Deed:
+    """A file beside the folder: whose it is, and with which attempt it began, empty."""
+
+    owner: FolderOwner
+    attempt: int
 
 
 def next_attempt(records: Sequence[Record]) -> int:
@@ -52,16 +60,34 @@ def begin(
     """Make the cell's folder ready for the attempt after `records`, all that the log has of it."""
     make_folder(folder.parent)
     with stream.alone_in(folder):
-        owner_file, content = folder.with_suffix(".json"), msgspec.json.encode(owner)
-        same = owner_file.is_file() and owner_file.read_bytes() == content and folder.is_dir()
-        last = _last_that_ran(records)
-        if same and _may_continue(last, owner, fails_on):
-            return _continued(records, last, session)
-        if folder.is_dir():
-            shutil.rmtree(folder)
-        make_folder(folder)
-        write_atomically(owner_file, content)
-        return Beginning(attempt=next_attempt(records))
+        deed = _read_deed(folder)
+        if deed and deed.owner == owner:
+            last = [r for r in _last_that_ran(records) if r.attempt >= deed.attempt]
+            if _may_continue(last, fails_on):
+                return _continued(records, last, session)
+        attempt = next_attempt(records)
+        _empty(folder, _Deed(owner=owner, attempt=attempt))
+        return Beginning(attempt=attempt)
+
+
+def _empty(folder: Path, deed: _Deed) -> None:
+    """Begin the folder anew; without its deed first, for half of what was in it is nobody's."""
+    file = folder.with_suffix(".json")
+    file.unlink(missing_ok=True)
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    make_folder(folder)
+    write_atomically(file, msgspec.json.encode(deed))
+
+
+def _read_deed(folder: Path) -> _Deed | None:
+    """None where there is none that can be read, or no folder."""
+    if not folder.is_dir():
+        return None
+    try:
+        return msgspec.json.decode(folder.with_suffix(".json").read_bytes(), type=_Deed)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
 
 
 def streamed(records: Sequence[Record]) -> list[Record]:
@@ -81,14 +107,10 @@ def _last_that_ran(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if ran and record.attempt == max(ran)]
 
 
-def _may_continue(last: Sequence[Record], owner: FolderOwner, fails_on: frozenset[Status]) -> bool:
-    """False where the last attempt was of something else, ended well, or failed in a batch, which
-    would only be copied."""
-    return not any(
-        record.fingerprint != owner.fingerprint
-        or (record.metric == CELL_SECONDS and record.status == "ok")
-        for record in last
-    ) and not any(record.status in fails_on for record in streamed(last))
+def _may_continue(last: Sequence[Record], fails_on: frozenset[Status]) -> bool:
+    """False where the last attempt ended well, or failed in a batch, which would only be copied."""
+    ended_well = any(r.metric == CELL_SECONDS and r.status == "ok" for r in last)
+    return not ended_well and not any(record.status in fails_on for record in streamed(last))
 
 
 def _continued(records: Sequence[Record], last: Sequence[Record], session: int) -> Beginning:

@@ -198,7 +198,7 @@ def _streaming(
     log: Log,
 ) -> tuple[Cell, int]:
     """A cell with its folder and the batches it need not make again, and the attempt's number."""
-    folder = active.folder.cell(stage.name, cell.name)
+    folder = active.folder.cell(stage.name, cell.name).absolute()
     owner = FolderOwner(
         cell=cell.name,
         fingerprint=planned.fingerprint,

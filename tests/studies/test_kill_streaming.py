@@ -22,8 +22,8 @@ from assay.records import run as runs
 from assay.records.identity import current
 from assay.records.schema import CELL_SECONDS
 
-STEP_S = 0.03  # from one batch to the next
-CELL_S = 0.4  # about as long as a cell takes
+STEP_S = 0.06  # from one batch to the next
+CELL_S = 0.5  # about as long as a cell takes
 TARGETS = ("parent", "group", "server", "worker", "worker", "worker")
 
 

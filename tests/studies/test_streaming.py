@@ -12,6 +12,7 @@ from study_process import PLUGINS, StudyProcess, is_alive, wait_until
 from walk_records import BATCH_RECORDS, BATCHES, CELLS, STAGE, check_finished, check_whole, expected
 
 from assay.records import run as runs
+from assay.records.query import Records
 from assay.records.schema import CELL_PROGRESS, CELL_SECONDS, Measurement, Stamp
 from assay.reports.build import build
 from assay.studies.cell import Batch, Cell, WorkerRequest
@@ -184,6 +185,10 @@ def test_a_report_in_the_middle_of_a_cell(study):
         assert "cell_progress" not in built.markdown.read_text()
         loaded = [r for r in runs.load_records(study.run_folder.path) if r.cell == "walk1"]
         assert [(r.metric, r.value) for r in loaded] == expected("walk1")[: 3 * BATCH_RECORDS]
+        pytest.importorskip("duckdb")
+        asked = "SELECT cell, max(value), max(total) FROM records WHERE metric = 'cell_progress'"
+        rows = Records(study.results).query(f"{asked} GROUP BY cell ORDER BY cell").rows
+        assert rows == [("walk0", 8.0, 8), ("walk1", 3.0, 8)]
 
 
 def test_two_cells_may_stream_side_by_side(study):
