@@ -131,10 +131,10 @@ def _do_stage(
 def _due(
     stage: PlannedStage, active: ActiveRun, earlier: Sequence[Record], before: Sequence[Record]
 ) -> list[tuple[PlannedCell, Obstacles]]:
-    due = []
+    due, hosts = [], plan.hosts_of(active.study, active.host)
     for planned in stage.cells:
         blocked = plan.obstacles(stage, planned.cell, active.host, earlier)
-        if plan.why_due(stage, planned, before, active.host, blocked):
+        if plan.why_due(stage, planned, before, hosts, blocked):
             due.append((planned, blocked))
     return due
 

@@ -1,6 +1,6 @@
 """Stages and cells of a study, in order, and those of them that are still to be run."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -56,6 +56,12 @@ def make_stage(name: str, study: Study, host: Host) -> PlannedStage:
     return _stage(name, on_device(study, host), host)
 
 
+def hosts_of(study: Study, here: Host) -> Collection[str]:
+    """Fingerprints of this machine and of those that the study's engine names."""
+    engine = plugins.load(plugins.find("engines", study.engine, study.plugin_folders))
+    return {here.fingerprint, *(engine.hosts() if hasattr(engine, "hosts") else ())}
+
+
 def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Record]) -> Obstacles:
     """Subjects that cannot or must not run now."""
     blocked: dict[str, tuple[Status, str]] = {}
@@ -77,10 +83,13 @@ def why_due(
     stage: PlannedStage,
     planned: PlannedCell,
     records: Sequence[Record],
-    host: Host,
+    hosts: Collection[str],
     blocked: Obstacles,
 ) -> str | None:
-    """Return why a cell is to be run, by all records of its stage; None where it is finished."""
+    """Return why a cell is to be run, by all records of its stage; None where it is finished.
+
+    `hosts` are fingerprints of the machines whose measurements count.
+    """
     of_cell = [record for record in records if record.cell == planned.cell.name]
     ends = [record for record in of_cell if record.metric == CELL_SECONDS]
     if not of_cell:
@@ -90,8 +99,8 @@ def why_due(
         return "unfinished"
     if last.fingerprint != planned.fingerprint:
         return "changed: its settings, code or packages are not those it was measured with"
-    if last.host != host.fingerprint:
-        return f"changed: measured on host {last.host}, this is {host.fingerprint}"
+    if last.host not in hosts:
+        return f"changed: measured on host {last.host}, this is {', '.join(sorted(hosts))}"
     latest = [record for record in of_cell if record.attempt == last.attempt]
     if failed := stage.fails_on & {record.status for record in latest}:
         return ", ".join(sorted(failed))

@@ -104,6 +104,7 @@ def status(
     here, goes = host.inspect(), folder.is_held()
     rows, earlier, stages = [], [], []
     study = session.study_of(record, plugin_folders=plugins or (), trust=trust)
+    hosts = plans.hosts_of(study, here)
     for stage in plans.make(study, here):
         before = runs.stage_records(folder, stage.name)
         running = progress.at_work(folder.stage(stage.name)) if goes else []
@@ -111,7 +112,7 @@ def status(
         states = []
         for planned in stage.cells:
             blocked = plans.obstacles(stage, planned.cell, here, earlier)
-            why = plans.why_due(stage, planned, before, here, blocked)
+            why = plans.why_due(stage, planned, before, hosts, blocked)
             states.append(places.get(planned.cell.name) or (f"to do: {why}" if why else "done"))
             rows.append((stage.name, planned.cell.name, states[-1]))
         counted = len(states), len(states) - states.count("done")

@@ -24,3 +24,12 @@ def test_each_cell_has_its_own_time_and_host(tmp_path, engine):
     assert max(began, key=began.__getitem__) == last
     if engine == "pairs":
         assert began["short"] < began["longer"] + waited["longer"], "one waited for the other"
+
+
+def test_an_engine_that_measures_elsewhere_says_where(tmp_path):
+    """Its records are of another host than the study's own, and are no reason to run them again."""
+    study = StudyProcess(folder=tmp_path)
+    assert study.run("steady", ENGINE="elsewhere") == 0
+    assert {record.host for record in study.records("steady")} == {"0123456789abcdef"}
+    assert study.resume() == 0
+    assert study.diary() == ["first", "second"]
