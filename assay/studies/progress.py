@@ -50,7 +50,7 @@ def at_work(stage_folder: Path) -> list[CellAtWork]:
             cell = cells.decode((scratch / REQUEST_FILE).read_bytes()).cell
             written = _last_bytes(scratch / RESULT_FILE)
         except (FileNotFoundError, msgspec.DecodeError):
-            continue  # it is just beginning, or has ended
+            continue  # its request is not written yet, or has gone with its end
         running.append(_described(cell, time.time() - started, written))
     return running
 
@@ -79,15 +79,19 @@ def estimate(done_s: Sequence[float], running: Sequence[CellAtWork], waiting: in
     known = [seconds for seconds in left if seconds is not None]
     if not left or len(known) < len(left):
         return Estimate(seconds=None, basis="")
-    by_batches = any(cell.remaining_s is not None for cell in running)
-    counted = f"{len(done_s)} cell{'s' if len(done_s) > 1 else ''} done, {each_s or 0:.1f} s each"
-    by_cells = waiting or len(running) > sum(c.remaining_s is not None for c in running)
-    basis = [counted] * bool(by_cells) + ["its batches"] * by_batches
+    by_batches = sum(cell.remaining_s is not None for cell in running)
+    basis = []
+    if len(left) > by_batches:
+        basis = [f"{len(done_s)} cell{'s' if len(done_s) > 1 else ''} done, {each_s:.1f} s each"]
+    if by_batches:
+        basis.append("its batches")
     return Estimate(seconds=sum(known) / max(1, len(running)), basis=" and ".join(basis))
 
 
 def _last_bytes(file: Path) -> bytes:
-    """The end of a file, which holds measurements beside what is looked for."""
+    """The end of a file, which holds measurements beside what is looked for; it may be missing."""
+    if not file.exists():
+        return b""
     with open(file, "rb") as opened:
         opened.seek(max(0, os.fstat(opened.fileno()).st_size - _TAIL_BYTES))
         return opened.read()
@@ -106,15 +110,15 @@ def _described(cell: Cell, elapsed_s: float, written: bytes) -> CellAtWork:
     remaining_s = None
     if batch and batch["total"] and made:
         remaining_s = elapsed_s / made * (batch["total"] - batch["batch"])
-    words = [_batch(batch)] if batch else []
-    words += _turn(cell, begin) if begin else []
+    words = _turn(cell, begin) if begin else []
+    if batch and made:
+        of_all = f" of {batch['total']}" if batch["total"] else ""
+        words.insert(0, f"batch {batch['batch']}{of_all}")
+    elif cell.durable_batches:
+        words.insert(0, f"after batch {cell.durable_batches}")
     return CellAtWork(
         name=cell.name, elapsed_s=elapsed_s, place=", ".join(words), remaining_s=remaining_s
     )
-
-
-def _batch(batch: dict[str, Any]) -> str:
-    return f"batch {batch['batch']}" + (f" of {batch['total']}" if batch["total"] else "")
 
 
 def _turn(cell: Cell, begin: dict[str, Any]) -> list[str]:

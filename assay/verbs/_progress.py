@@ -85,8 +85,7 @@ class Progress:
         assert self._stage
         self._stage.outcomes[status] += 1
         self._stage.done_s += [elapsed_s] if elapsed_s else []
-        state = "" if self._stage.left else outcomes_text(self._stage.outcomes)
-        self._bar.update(self._stage.task, advance=1, **({"state": state} if state else {}))
+        self._bar.update(self._stage.task, advance=1, state=outcomes_text(self._stage.outcomes))
         if status != "ok" or not self.console.is_terminal:
             self.note(f"  {status:<8} {elapsed_s:6.1f} s  {name}{f': {reason}' if reason else ''}")
 
@@ -108,7 +107,8 @@ class Progress:
             if self.console.is_terminal:
                 words = [ahead, outcomes_text(stage.outcomes), *map(cell_text, running)]
                 self._bar.update(stage.task, state=" · ".join(filter(None, words)))
-            for cell in running if not self.console.is_terminal else ():
+                continue
+            for cell in running:
                 if cell.elapsed_s >= every_s:
                     self.note(f"  at work  {cell_text(cell)}; {ahead}")
 

@@ -121,6 +121,13 @@ def test_status_shows_the_cell_at_work_and_the_outcomes_so_far(study):
     assert re.search(r"walk1 +to do: unfinished", text), text
     assert "Not running" in text and "at work:" not in text
     assert f"go on with: assay study resume {study.run_folder.path}" in text.replace("\n", "")
+    process = study.start("resume", "--trust-plugins", **mishap)
+    try:
+        wait_until(lambda: study.diary().count("asleep") == 2, "the next attempt")
+        assert re.search(r"walk1 +at work: after batch 3", status(study))
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_the_subject_at_work_is_shown_with_its_place(study):
