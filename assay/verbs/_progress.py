@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from assay.reports.numerals import DASH, counted
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as RichProgress
+
     from assay.records.run import RunFolder
     from assay.records.schema import Record, Status
     from assay.reports.table import Table
@@ -39,22 +42,9 @@ class Progress:
 
     def __init__(self, folder: "RunFolder") -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as RichProgress
-        from rich.table import Column
 
         self.console = Console(stderr=True)
-        one_line = Column(no_wrap=True, overflow="ellipsis")
-        self._bar = RichProgress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[state]}", markup=False, table_column=one_line),
-            console=self.console,
-            transient=True,
-            disable=not self.console.is_terminal,
-        )
+        self._bar = _rich_bar(self.console)
         self._folder = folder
         self._stage: _ShownStage | None = None
         self._stop = Event()
@@ -111,6 +101,39 @@ class Progress:
             for cell in running:
                 if cell.elapsed_s >= every_s:
                     self.note(f"  at work  {cell_text(cell)}; {ahead}")
+
+
+def _rich_bar(console: "Console") -> "RichProgress":
+    """Stage, bar, cells and time as wide as they are, and of the state as much as fits beside."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+    from rich.progress import Progress as RichProgress
+    from rich.table import Column
+    from rich.text import Text
+
+    class StateColumn(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(task.fields["state"], no_wrap=True, overflow="ellipsis")
+
+    def whole() -> Column:
+        return Column(no_wrap=True)
+
+    return RichProgress(
+        TextColumn("{task.description}", markup=False, table_column=whole()),
+        BarColumn(bar_width=20, table_column=whole()),
+        MofNCompleteColumn(table_column=whole()),
+        TimeElapsedColumn(table_column=whole()),
+        StateColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ def command(study: StudyProcess, *stages: str) -> list[str]:
     return ["study", *study.run_arguments(*stages), "--out", str(study.results)]
 
 
-def on_terminal(arguments: list[str], environment: dict[str, str]) -> str:
-    """What a process writes to a terminal of 200 columns."""
+def on_terminal(arguments: list[str], environment: dict[str, str], columns: int) -> str:
+    """What a process writes to a terminal, without colours."""
     ours, theirs = pty.openpty()
     screen: list[bytes] = []
 
@@ -50,21 +50,28 @@ def on_terminal(arguments: list[str], environment: dict[str, str]) -> str:
 
     reader = threading.Thread(target=read)
     reader.start()
-    wide = {**environment, "TERM": "xterm", "COLUMNS": "200", "LINES": "40"}
-    done = subprocess.run(arguments, stdout=theirs, stderr=theirs, env=wide, timeout=300)
+    size = {"TERM": "xterm", "COLUMNS": str(columns), "LINES": "40"}
+    environment = {**environment, **size}
+    done = subprocess.run(arguments, stdout=theirs, stderr=theirs, env=environment, timeout=300)
     os.close(theirs)
     reader.join()
     os.close(ours)
     assert done.returncode == 0
-    return b"".join(screen).decode()
+    return re.sub("\x1b\\[[0-9;?]*[a-zA-Z]", "", b"".join(screen).decode())
 
 
 def test_a_terminal_has_a_live_bar(study):
     arguments = [sys.executable, "-m", "assay", *command(study, "walk")]
-    seen = on_terminal(arguments, study.process_environment(STEP))
+    seen = on_terminal(arguments, study.process_environment(STEP), columns=200)
     assert re.search(r"walk.*[12]/3.*1 ok · walk1: batch [1-8] of 8, for \d+ s", seen), seen
     assert re.search(r"ETA \d+ s \(from 1 cell done, \d+\.\d s each and its batches\)", seen), seen
     assert "at work" not in seen
+
+
+def test_a_narrow_terminal_keeps_the_bar_and_cuts_the_rest(study):
+    arguments = [sys.executable, "-m", "assay", *command(study, "walk")]
+    seen = on_terminal(arguments, study.process_environment(STEP), columns=60)
+    assert re.search(r"walk \S{20} 1/3 0:\d\d:\d\d ETA \d+ s .*…", seen), seen
 
 
 def test_a_log_has_lines_now_and_then_and_no_control_characters(study):
