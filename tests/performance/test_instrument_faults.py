@@ -84,7 +84,8 @@ def test_times_of_a_faulty_clock_are_refused(monkeypatch, fault):
 OPERATIONS = {
     "drops kernels": lambda ran: ran[:-1],
     "sees nothing": lambda ran: [],
-    "yesterday's profile": lambda ran: [SimpleNamespace(name="aten::add", encloses=False)] * 3,
+    "another call's profile": lambda ran: [SimpleNamespace(name="aten::add", encloses=False)] * 3,
+    "yesterday's profile": lambda ran: [SimpleNamespace(name="aten::mm", encloses=False)] * 3,
     "every kernel twice": lambda ran: [*ran, *ran],
 }
 
