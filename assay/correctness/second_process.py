@@ -73,7 +73,7 @@ def main(request: str) -> None:
     results = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     settings = json.loads(request)
-    here, folders = host.inspect(), [Path(folder) for folder in settings["folders"]]
+    here, folders = host.inspect(commit=False), [Path(folder) for folder in settings["folders"]]
     for fields in reversed(settings["specs"]):
         spec = WorkloadSpec(**fields)
         try:

@@ -87,7 +87,7 @@ def run_alone(
     """Apply `measure` to the one subject of a request; a failure is under `metric`."""
     (name,) = request.subjects
     yield Begin(name)
-    host, kind = inspect(), subjects.kind_named(request.kind)
+    host, kind = inspect(commit=False), subjects.kind_named(request.kind)
     try:
         inputs = kind.make(request.workload)
         subject = kind.bind(name, inputs, host=host, device=request.device, folders=request.folders)
@@ -220,7 +220,7 @@ def _cannot_fit(name: str, request: CellRequest) -> bool:
     if request.kind != SEQUENCE:
         return False
     implementation = contract.load(name, request.folders)
-    device = next((d for d in inspect().devices if d.label == request.device), None)
+    device = next((d for d in inspect(commit=False).devices if d.label == request.device), None)
     if implementation.memory is None or device is None or not device.memory_bytes:
         return False
     kind = "cpu" if device.kind == "cpu" else "cuda"

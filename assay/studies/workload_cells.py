@@ -100,7 +100,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
             cell, CHECK, lambda call, _: judge.measurements(judge.compare_all(call))
         )
         return
-    yield from measuring.run(request(cell), host.inspect())
+    yield from measuring.run(request(cell), host.inspect(commit=False))
 
 
 def run_alone(

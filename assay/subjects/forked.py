@@ -50,4 +50,6 @@ def bound(request: Mapping[str, Any]) -> Subject:
     """Bind what a request names; raises Unsupported as `bind` does."""
     kind = subjects.kind_named(request["kind"])
     inputs = kind.make(WorkloadSpec(**request["spec"]))
-    return kind.bind(request["name"], inputs, host=host.inspect(), device=request["device"])
+    return kind.bind(
+        request["name"], inputs, host=host.inspect(commit=False), device=request["device"]
+    )

@@ -141,7 +141,7 @@ def test_plan_and_dry_run_measure_nothing(tmp_path):
     plan = assay("study", "plan", "--config", "quickstart", cwd=tmp_path)
     dry = assay("study", "run", "--config", "quickstart", "--dry-run", cwd=tmp_path)
     assert plan.returncode == dry.returncode == 0
-    assert "7 cells" in plan.stdout and "b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
+    assert "8 cells" in plan.stdout and "b1_h8_kv2_q512" in dry.stdout.replace("\n", "")
     assert not (tmp_path / "results").exists()
 
 

@@ -1,6 +1,7 @@
 """PyTorch: tensors on the CPU or a CUDA (or ROCm) device."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -202,6 +203,11 @@ def checksum(tensor: torch.Tensor) -> int:
     """A number that changes when an element does; read on the device."""
     whole = torch.int32 if tensor.element_size() == 4 else torch.int16
     return int(tensor.contiguous().view(whole).sum(dtype=torch.int64))
+
+
+def may_have_compiled() -> bool:
+    """True where Dynamo or Triton is loaded, without which nothing is compiled."""
+    return not sys.modules.keys().isdisjoint(("torch._dynamo", "triton.compiler"))
 
 
 def keep_compiled_in(folder: str) -> None:

@@ -35,6 +35,8 @@ def measure(subject: Subject, workload: object, host: Host) -> list[Measurement]
 def _read(subject: Subject) -> Reading:
     if not hasattr(subject.framework, "keep_compiled_in"):
         return Reading(value=None, reason="its framework keeps nothing that it compiled")
+    if not subject.framework.may_have_compiled():
+        return Reading(value=None, reason="nothing was compiled: no compiler is loaded")
     answers = forked.ask(
         "assay.performance.probes.compile:answer",
         subject,

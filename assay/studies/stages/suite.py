@@ -88,7 +88,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         )
     tested = suite.TestedImplementation(
         implementation=implementation,
-        host=host.inspect(),
+        host=host.inspect(commit=False),
         device=cell.device,
         in_second_process=in_second_process,
         fresh=lambda: contract.load(subject, folders),
