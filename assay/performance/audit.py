@@ -146,21 +146,21 @@ def _too_fast(
 def _bandwidth(size: float, ceilings: Sequence[Measurement]) -> tuple[str, float, float] | None:
     """The fastest level of memory that so many bytes fit into: its name, bytes per second, and how
     far above it is believed. What is smaller than all that was read is not judged."""
-    rates = {}
+    memory, levels = None, {}
     for ceiling in sorted(ceilings, key=lambda ceiling: ceiling.value or 0.0):  # the best counts
-        if ceiling.metric == "read_bandwidth" and ceiling.value:
-            rates[float("inf")] = (ceiling.metric, ceiling.value * 1e9, _MEMORY_MARGIN)
-        elif ceiling.metric.startswith(CACHED_BANDWIDTH) and ceiling.value:
-            largest = int(ceiling.metric.removeprefix(CACHED_BANDWIDTH)) << 10
-            rates[float(largest)] = (ceiling.metric, ceiling.value * 1e9, _CACHE_MARGIN)
-    if float("inf") not in rates or size < min(rates):
+        rate = (ceiling.metric, (ceiling.value or 0.0) * 1e9)
+        if ceiling.metric == "read_bandwidth":
+            memory = rate
+        elif ceiling.metric.startswith(CACHED_BANDWIDTH):
+            levels[int(ceiling.metric.removeprefix(CACHED_BANDWIDTH)) << 10] = rate
+    if memory is None or not memory[1] or not levels or size < min(levels):
         return None
-    # An array between two sizes may lie in the faster level in part, unless it is far larger.
-    below = max(known for known in rates if known <= size)
-    candidates = [
-        rate for known, rate in rates.items() if known >= below and _FAR_LARGER * known >= size
-    ]
-    return max(candidates, key=lambda rate: rate[1] * rate[2])
+    if size >= _FAR_LARGER * max(levels):
+        return *memory, _MEMORY_MARGIN
+    # An array between two sizes may lie in the faster level in part.
+    below = max(known for known in levels if known <= size)
+    fitting = [memory, *(rate for known, rate in levels.items() if known >= below)]
+    return *max(fitting, key=lambda rate: rate[1]), _CACHE_MARGIN
 
 
 def _matmul(dtype: str, ceilings: Sequence[Measurement]) -> float | None:
