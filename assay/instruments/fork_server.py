@@ -6,8 +6,9 @@ was called before it and no device was touched. `python -m assay.instruments.for
 started by the first question (forks.py). A line of JSON on the socket FD is a question; one line
 comes back for each answer, and one for the end. It has no threads, for a fork of threads may hang:
 one loop waits for lines, for ends of forks, and for limits to be passed. When whoever asked ends,
-its forks are killed with all that they started. Where forking is not safe (macOS, Windows) it
-answers one question itself and ends.
+its forks are killed with all that they started. A fork whose framework cannot be used, because an
+import touched a device in the server, becomes a new Python instead. Where forking is not safe
+(macOS, Windows) the server answers one question itself and ends.
 
 The standard library's forkserver imports the main module of whoever asks: a user's script without
 a guard would run again in every answer.
@@ -161,6 +162,8 @@ class _Loop:
             for pidfd in self.forks:
                 os.close(pidfd)
             _redirect(question)
+            if _spoiled():
+                _become_new_python(question, asker, line)
             _draw_anew()
             forks.own_server = Server(process=None, lines=as_lines(line))
             forks.own_pid = os.getpid()
@@ -175,6 +178,36 @@ class _Loop:
             traceback.print_exc()
         finally:
             _leave(code)
+
+
+def _spoiled() -> bool:
+    """True where a framework says that its devices cannot be used in this fork."""
+    torch, jax = sys.modules.get("torch"), sys.modules.get("jax._src.xla_bridge")
+    if torch and torch.cuda._is_in_bad_fork():
+        return True
+    return bool(jax and getattr(jax, "_backends", None))
+
+
+def _become_new_python(
+    question: Mapping[str, Any], asker: socket.socket, line: socket.socket
+) -> NoReturn:
+    """Go on under the same number, which limits and whoever asked know, with both lines."""
+    content = os.memfd_create("question")
+    os.write(content, json.dumps(question).encode())
+    descriptors = (content, asker.fileno(), line.fileno())
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, True)
+    arguments = [sys.executable, "-m", __spec__.name, *map(str, descriptors)]
+    os.execv(sys.executable, arguments)
+
+
+def _answer_as_new_python(content: int, asker: int, line: int) -> None:
+    """Answer the question that a fork had, with nothing imported before."""
+    question = json.loads(os.pread(content, os.fstat(content).st_size, 0))
+    forks.own_server = Server(process=None, lines=as_lines(socket.socket(fileno=line)))
+    forks.own_pid = os.getpid()
+    forks.own_stderr = question.get("stderr")
+    _answer(question, as_lines(socket.socket(fileno=asker)))
 
 
 def _redirect(question: Mapping[str, Any]) -> None:
@@ -235,4 +268,5 @@ def main(parent_pid: int, descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    numbers = [int(word) for word in sys.argv[1:]]
+    (main if len(numbers) == 2 else _answer_as_new_python)(*numbers)

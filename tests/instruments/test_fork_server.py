@@ -87,6 +87,18 @@ def draws(request):
 def prints(request):
     print("not an answer")
     yield {"answer": 1}
+
+
+def spoiled(request):
+    import sys
+
+    yield {"spoiled": "spoils" in sys.modules}
+"""
+# As a framework whose import has touched a device leaves the process.
+SPOILS = """
+import sys, types
+
+sys.modules["jax._src.xla_bridge"] = types.SimpleNamespace(_backends={"cuda": object()})
 """
 
 
@@ -95,6 +107,7 @@ def questions(tmp_path_factory):
     """A module that the server can import, and a server of this module's own."""
     folder = tmp_path_factory.mktemp("questions")
     (folder / "fork_questions.py").write_text(QUESTIONS)
+    (folder / "spoils.py").write_text(SPOILS)
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = environment(folder)["PYTHONPATH"]
     forget_servers()
@@ -238,3 +251,19 @@ def test_an_answer_ends_with_whoever_asked():
     asker.kill()
     asker.wait()
     wait_until(lambda: not any(map(is_alive, (server, fork, *started))))
+
+
+def test_where_an_import_touched_a_device_a_new_python_answers():
+    """With the same lines and limits: it may ask, it is ended, and its crash is told."""
+    forget_servers()
+    spoils = {"imports": ["spoils"]}
+    try:
+        assert ask("spoiled", **spoils).values == {"spoiled": False}
+        answers = ask("asks", **spoils).values
+        assert answers["own"] == answers["asked"]
+        assert set(ask("counts", to=2, **spoils).values) == {"0", "1"}
+        assert "longer than 2 s" in ask("sleeps", timeout_s=2.0, **spoils).ending
+        assert ask("aborts", **spoils).ending is not None
+        assert ask("raises", **spoils).values == {"first": 1}
+    finally:
+        forget_servers()
