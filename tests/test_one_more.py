@@ -81,6 +81,7 @@ def test_a_part_its_layout_and_a_gate(folder, tmp_path):
 def test_a_layer(folder, tmp_path):
     records = records_of(
         "study", "run", "--set", "STAGES=layers", "--set", "LAYERS=half:xla",
+        "--set", "PROBES=latency,work",
         "--set", "WORKLOADS=b1_h8_kv1_s16_d16_causal_float32", "--set", "ROUNDS=3",
         "--set", "WARMUP=1", "--set", "DEVICE_CPU=y", cwd=tmp_path, plugins=folder,
     )  # fmt: skip

@@ -9,6 +9,7 @@ from bound_calls import bound, probed, written
 from assay.performance.probes import compile as probe
 
 
+@pytest.mark.slow
 def test_what_compiles_pays_for_it_each_time(tmp_path):
     """Also after this process and another have compiled it."""
     body = "return compiled(q, k, v, causal=causal, scale=scale)"

@@ -68,6 +68,7 @@ def test_a_terminal_has_a_live_bar(study):
     assert "at work" not in seen
 
 
+@pytest.mark.slow
 def test_a_narrow_terminal_keeps_the_bar_and_cuts_the_rest(study):
     arguments = [sys.executable, "-m", "assay", *command(study, "walk")]
     seen = on_terminal(arguments, study.process_environment(STEP), columns=60)

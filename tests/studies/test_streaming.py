@@ -103,6 +103,7 @@ def test_a_killed_study_continues_under_the_same_number(study):
     assert sessions == [1] * 3 * BATCH_RECORDS + [2] * (5 * BATCH_RECORDS + 2)
 
 
+@pytest.mark.slow
 def test_a_polite_request_keeps_the_batches_too(study):
     with asleep(study) as process:
         process.send_signal(signal.SIGTERM)
@@ -122,6 +123,7 @@ def test_batches_that_are_made_again_are_dropped(study):
     assert attempts(study, "walk1") == [1]
 
 
+@pytest.mark.slow
 def test_a_removed_folder_begins_the_cell_afresh(study):
     with asleep(study):
         pass
@@ -145,6 +147,7 @@ def test_changed_code_begins_afresh_with_an_empty_folder(study):
     assert not (folder / "old").exists()
 
 
+@pytest.mark.slow
 def test_an_attempt_given_up_for_changed_code_does_not_pass_for_the_old_result(study):
     """Attempt 2 of changed code was killed in the middle and the change taken back: the end of
     attempt 1 is of this very code, yet what is shown is attempt 2."""
@@ -163,6 +166,7 @@ def test_an_attempt_given_up_for_changed_code_does_not_pass_for_the_old_result(s
     assert attempts(study, "walk1") == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_failure_in_a_batch_is_not_carried_over(study):
     assert study.run(STAGE, env={"ASSAY_TEST_MISHAP": "walk1:4:fail"}) == 1
     end = study.ends(STAGE)["walk1"]

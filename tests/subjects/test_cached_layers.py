@@ -26,8 +26,12 @@ def measured(subject):
     return {result.metric: result for result in results}
 
 
-@pytest.mark.parametrize("heads, kv_heads", [(8, 1), (32, 32), (32, 8)])
-@pytest.mark.parametrize("name", ["gemma:xla", "gemma_fast:xla"])
+@pytest.mark.parametrize(
+    "heads, kv_heads", [(8, 1), pytest.param(32, 32, marks=pytest.mark.slow), (32, 8)]
+)
+@pytest.mark.parametrize(
+    "name", [pytest.param("gemma:xla", marks=pytest.mark.slow), "gemma_fast:xla"]
+)
 def test_prefill_and_decode_give_the_whole_pass(name, heads, kv_heads):
     inputs = make(replace(SPEC, heads=heads, kv_heads=kv_heads))
     results = measured(bind(name, inputs, host=host.inspect(), device="cpu"))

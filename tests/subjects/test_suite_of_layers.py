@@ -23,7 +23,9 @@ SPEC = WorkloadSpec(
 
 
 @pytest.mark.parametrize("probe", [determinism, stability])
-@pytest.mark.parametrize("name", ["gemma:xla", "gemma_fast:xla"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("gemma:xla", marks=pytest.mark.slow), "gemma_fast:xla"]
+)
 def test_a_sound_layer_passes(name, probe):
     subject = bind(name, make(SPEC), host=host.inspect(), device="cpu")
     (result,) = probe.measure(subject, subject.workload, host.inspect())

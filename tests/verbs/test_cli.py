@@ -232,7 +232,7 @@ def test_doctor_as_json(tmp_path):
 def test_plan_and_status_as_json(checked):
     plan = assay("study", "plan", "--config", "quickstart", "--json", cwd=checked).stdout
     cells = [json.loads(line) for line in plan.splitlines()]
-    assert len(cells) == 7
+    assert len(cells) == 8
     assert {cell["stage"] for cell in cells} == {"host", "suite", "bench"}
     status = assay("study", "resume", "--dry-run", "--json", cwd=checked).stdout
     assert [json.loads(line)["state"] for line in status.splitlines()] == ["done"]

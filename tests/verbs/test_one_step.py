@@ -32,8 +32,8 @@ def test_a_study_that_works_leaves_no_run_behind(tmp_path):
     ("body", "reason", "stack"),
     [
         ("raise RuntimeError('no tile')", "RuntimeError: no tile", "RuntimeError: no tile"),
-        ("os._exit(7)", "exit code 7", ""),
-        ("return v.expand_as(q) * 1.0", "out", ""),
+        pytest.param("os._exit(7)", "exit code 7", "", marks=pytest.mark.slow),
+        pytest.param("return v.expand_as(q) * 1.0", "out", "", marks=pytest.mark.slow),
     ],
     ids=["raises", "ends its process", "is wrong"],
 )
@@ -89,6 +89,7 @@ def test_a_refusal_is_no_failure_and_a_workload_that_suits_is_sought(tmp_path):
     assert nothing.returncode == 3 and "only for 4 kv heads" in nothing.stdout
 
 
+@pytest.mark.slow
 def test_models_layers_and_a_capture_take_their_step(tmp_path):
     model = tmp_path / "mine.py"
     model.write_text(

@@ -11,6 +11,7 @@ from assay.studies.study import Study
 
 AFTER = ("host", "check")
 CHECKS = ("accuracy", "gradients", "cached", "determinism", "stability")
+ALWAYS = ("accuracy", "gradients")  # nothing is timed that is not right
 PROBES = (*CHECKS, "latency", "backward", "training", "memory", "work", "compile")
 
 run = workload_cells.run
@@ -36,7 +37,7 @@ def cells(study: Study) -> list[Cell]:
         Cell(
             name=workload.name,
             subjects=study.layers,
-            probes=PROBES,
+            probes=tuple(p for p in PROBES if p in ALWAYS or p in study.probes),
             workload=workload,
             device=study.device,
             options=options_of(study.round_settings),
