@@ -15,6 +15,7 @@ a guard would run again in every answer.
 """
 
 import atexit
+import gc
 import json
 import os
 import random
@@ -153,6 +154,7 @@ class _Loop:
         code = 1
         try:
             os.setsid()
+            gc.freeze()  # what was imported stays: to collect it takes 0.15 s, each time in vain
             exit_with_parent(parent)
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self.selector.close()

@@ -75,6 +75,7 @@ def test_a_narrow_terminal_keeps_the_bar_and_cuts_the_rest(study):
     assert re.search(r"walk \S{20} 1/3 0:\d\d:\d\d ETA \d+ s .*…", seen), seen
 
 
+@pytest.mark.slow
 def test_a_log_has_lines_now_and_then_and_no_control_characters(study):
     done = subprocess.run(
         [sys.executable, "-c", OFTEN, *command(study, "walk")],

@@ -133,6 +133,7 @@ def test_a_removed_folder_begins_the_cell_afresh(study):
     assert attempts(study, "walk1") == [1, 2]
 
 
+@pytest.mark.slow
 def test_changed_code_begins_afresh_with_an_empty_folder(study):
     with asleep(study):
         pass

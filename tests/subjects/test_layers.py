@@ -138,10 +138,9 @@ def test_a_name_is_layer_and_core(name):
         layer.load(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "heads, kv_heads, dtype",
-    [pytest.param(32, 32, "bfloat16", marks=pytest.mark.slow), (32, 8, "float32")],
-    ids=str,
+    "heads, kv_heads, dtype", [(32, 32, "bfloat16"), (32, 8, "float32")], ids=str
 )
 def test_heads_of_a_workload_pass_the_gates_and_are_counted(heads, kv_heads, dtype):
     spec = replace(SPEC, heads=heads, kv_heads=kv_heads, dtype=dtype)

@@ -70,6 +70,7 @@ def test_a_kernel_with_a_backward_that_raises(tmp_path):
     assert done.returncode == 1 and "RuntimeError: no dq" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_refusal_is_no_failure_and_a_workload_that_suits_is_sought(tmp_path):
     kernel = tmp_path / "picky.py"
     kernel.write_text(
