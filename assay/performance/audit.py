@@ -67,11 +67,10 @@ def violations(
 def refused(
     measurements: Sequence[Measurement], broken: Mapping[Key, Violation]
 ) -> list[Measurement]:
-    """The measurements, those that break something without their values."""
-    return [
-        _refused(m, broken[m.subject, m.metric]) if (m.subject, m.metric) in broken else m
-        for m in measurements
-    ]
+    """The measurements, those that break something without their values, and what the same clock
+    read beside them: the first call, the warm-up, the launches."""
+    pairs = [(m, broken.get((m.subject, m.metric.partition(".")[0]))) for m in measurements]
+    return [_refused(m, violation) if violation else m for m, violation in pairs]
 
 
 def _refused(measurement: Measurement, violation: Violation) -> Measurement:

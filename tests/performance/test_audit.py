@@ -101,7 +101,11 @@ def test_time_is_at_least_that_of_the_operations():
 
 def test_a_violation_takes_the_value_and_names_itself():
     repeated = timed("latency_ms", [1.5] * 20)
-    (refused,) = audit.refused([repeated], audit.violations([repeated], ()))
+    beside = timed("latency_ms.first", [1.5])
+    other = timed("training_ms", around(9.0))
+    measured = [repeated, beside, other]
+    refused, first, kept = audit.refused(measured, audit.violations(measured, ()))
+    assert kept == other and (first.status, first.value) == ("refused", None)
     assert (refused.status, refused.value, refused.samples) == ("refused", None, [])
     assert refused.reason == (
         "not believed (equal samples): 20 samples have 1 different values around 1.5 ms"
