@@ -119,7 +119,9 @@ def status(
         stages.append(StageState(stage.name, *counted, current(before), running))
         earlier += current(before)
     due = sum(row[2] != "done" for row in rows)
-    waiting = "" if goes or not due else f"go on with: assay study resume {folder.path}"
+    trusted = " --trust-plugins" if study.plugin_folders else ""
+    command = f"assay study resume {folder.path}{trusted}"
+    waiting = "" if goes or not due else f"go on with: {command}"
     table = Table(
         title=f"{folder.path}: {len(rows) - due} of {len(rows)} cells done",
         columns=("stage", "cell", "state"),

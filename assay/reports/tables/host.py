@@ -16,7 +16,8 @@ _LOST = {
 _CEILINGS_NOTE = "The best sample, then the quartiles of all and their number."
 _INSTRUMENTS_NOTE = (
     "Each instrument was given a quantity that is known by other means. One that does not read it "
-    "back is believed nowhere in this run: every process that uses it asks it again."
+    "back is believed nowhere in this run: every process that uses it asks it again. Try again on "
+    "a quieter machine; where it still fails, its numbers cannot be had here."
 )
 
 
