@@ -69,6 +69,17 @@ class _Loop:
         self.texts: dict[socket.socket, bytes] = {first: b""}
         self.selector = selectors.DefaultSelector()
         self.selector.register(first, selectors.EVENT_READ)
+        self.is_forking = False  # there may be a fork that self.forks does not have yet
+        self.must_end = False
+
+    def end_all(self, *_: object) -> None:
+        """End with every fork: at once, or as soon as the one being made is known."""
+        self.must_end = True
+        if self.is_forking:
+            return
+        for fork in self.forks.values():
+            kill_group(fork.pid)
+        os._exit(0)
 
     def serve(self) -> None:
         """Answer until whoever started this closes its end."""
@@ -111,6 +122,7 @@ class _Loop:
         limits, kills = Limits(**question["limits"]), kernel_oom_kills()
         ours, theirs = socket.socketpair()
         parent = os.getpid()
+        self.is_forking = True
         pid = os.fork()
         if pid == 0:
             ours.close()
@@ -126,6 +138,9 @@ class _Loop:
             pidfd=os.pidfd_open(pid),
         )
         self.forks[fork.pidfd] = fork
+        self.is_forking = False
+        if self.must_end:
+            self.end_all()
         self.texts[ours] = b""
         self.selector.register(ours, selectors.EVENT_READ)
         self.selector.register(fork.pidfd, selectors.EVENT_READ)
@@ -257,16 +272,10 @@ def main(parent_pid: int, descriptor: int) -> None:
         return
     warnings.filterwarnings("ignore", message=r".*os\.fork\(\)")  # JAX's, of its threads: none yet
     loop = _Loop(connection)
-
-    def end_all(*_: object) -> None:
-        for fork in loop.forks.values():
-            kill_group(fork.pid)
-        os._exit(0)
-
-    signal.signal(signal.SIGTERM, end_all)
+    signal.signal(signal.SIGTERM, loop.end_all)
     exit_with_parent(parent_pid, signal.SIGTERM)
     loop.serve()
-    end_all()
+    loop.end_all()
 
 
 if __name__ == "__main__":

@@ -101,6 +101,26 @@ import sys, types
 sys.modules["jax._src.xla_bridge"] = types.SimpleNamespace(_backends={"cuda": object()})
 """
 
+# The server is told to end while it forks, and the fork stands still before its first line.
+ENDS_WHILE_FORKING = """
+import os, signal
+
+
+def stand_still():
+    with open(os.environ["FORKED"], "w") as file:
+        file.write(str(os.getpid()))
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def be_told():
+    while not os.path.exists(os.environ["FORKED"]):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+os.register_at_fork(after_in_child=stand_still, after_in_parent=be_told)
+"""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def questions(tmp_path_factory):
@@ -108,6 +128,7 @@ def questions(tmp_path_factory):
     folder = tmp_path_factory.mktemp("questions")
     (folder / "fork_questions.py").write_text(QUESTIONS)
     (folder / "spoils.py").write_text(SPOILS)
+    (folder / "ends_while_forking.py").write_text(ENDS_WHILE_FORKING)
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = environment(folder)["PYTHONPATH"]
     forget_servers()
@@ -265,5 +286,18 @@ def test_where_an_import_touched_a_device_a_new_python_answers():
         assert "longer than 2 s" in ask("sleeps", timeout_s=2.0, **spoils).ending
         assert ask("aborts", **spoils).ending is not None
         assert ask("raises", **spoils).values == {"first": 1}
+    finally:
+        forget_servers()
+
+
+def test_a_fork_that_was_being_made_ends_with_its_server(tmp_path, monkeypatch):
+    """It was not in the server's list yet, and stood still for ever."""
+    forked = tmp_path / "forked"
+    monkeypatch.setenv("FORKED", str(forked))
+    forget_servers()
+    try:
+        assert "ended" in ask("counts", to=1, imports=["ends_while_forking"]).ending
+        pid = int(forked.read_text())
+        wait_until(lambda: not is_alive(pid))
     finally:
         forget_servers()
