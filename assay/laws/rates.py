@@ -21,8 +21,8 @@ DIRECTIONS = {
 COMPUTE_BOUND, MEMORY_BOUND = "compute-bound", "memory-bound"
 _MOST_CREDIBLE_SHARE = 1.05
 _HOST_STAGE = "host"
-_MATMUL, _READ = "matmul_rate", "read_bandwidth"
-_UNITS = {_MATMUL: 1e12, _READ: 1e9}
+MATMUL, READ = "matmul_rate", "read_bandwidth"
+_UNITS = {MATMUL: 1e12, READ: 1e9}
 # A matmul ceiling is measured in the dtype that the device is mostly used with.
 MATMUL_DTYPES = {"cpu": ("float32",), "cuda": ("bfloat16", "float16")}
 
@@ -93,19 +93,19 @@ class _Ceilings:
 
     def compute(self, of: Record, *, dtype: str) -> Quantity:
         """FLOP per second that the device of a record's run reached in matrix products."""
-        best = self._best(of, _MATMUL)
+        best = self._best(of, MATMUL)
         if isinstance(best, str):
             return best
         dtypes = MATMUL_DTYPES.get(best.subject.partition(":")[0], ())
         if dtype not in dtypes:
             names = " and ".join(dtypes) or "no dtype that is known"
-            return f"the {_MATMUL} of {best.subject} holds for {names}, not for {dtype}"
-        return best.value * _UNITS[_MATMUL]
+            return f"the {MATMUL} of {best.subject} holds for {names}, not for {dtype}"
+        return best.value * _UNITS[MATMUL]
 
     def reading(self, of: Record) -> Quantity:
         """Bytes per second that the device of a record's run reached in reading."""
-        best = self._best(of, _READ)
-        return best if isinstance(best, str) else best.value * _UNITS[_READ]
+        best = self._best(of, READ)
+        return best if isinstance(best, str) else best.value * _UNITS[READ]
 
     def _best(self, of: Record, metric: str) -> Record | str:
         """The highest record of a ceiling, or the reason why none surely applies."""

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from assay.laws.rates import DIRECTIONS, MATMUL_DTYPES
+from assay.laws.pairs import PAIRED_METRICS
+from assay.laws.rates import DIRECTIONS, MATMUL, MATMUL_DTYPES, READ
 from assay.records.schema import CACHED_BANDWIDTH, Measurement
 
-FORWARD, TRAINING = "latency_ms", "training_ms"
+FORWARD, _, TRAINING = PAIRED_METRICS
 _FEWEST_SAMPLES = 5
 _FEW_DISTINCT = 0.25  # of the samples
 # Above it the steps of every clock (0.5 us or less) are far below what calls differ by.
@@ -49,7 +50,7 @@ Key = tuple[str, str]  # subject and metric
 def violations(
     measurements: Sequence[Measurement], ceilings: Sequence[Measurement]
 ) -> dict[Key, Violation]:
-    """What the timed measurements of a cell break, by subject and metric."""
+    """Invariants that the timed measurements of a cell break, by subject and metric."""
     measured = {(m.subject, m.metric): m for m in measurements if m.value is not None}
     broken: dict[Key, Violation] = {}
     for key, measurement in measured.items():
@@ -136,7 +137,7 @@ def _too_fast(
         return Violation(
             invariant="faster than arithmetic",
             reason=f"{seconds * 1e3:.4g} ms for {work['flops']:,.0f} operations, which take "
-            f"{work['flops'] / peak * 1e3:.4g} ms at the {peak / 1e12:.4g} TFLOP/s of matmul_rate",
+            f"{work['flops'] / peak * 1e3:.4g} ms at the {peak / 1e12:.4g} TFLOP/s of {MATMUL}",
             by_ceiling=True,
         )
     return None
@@ -148,7 +149,7 @@ def _bandwidth(size: float, ceilings: Sequence[Measurement]) -> tuple[str, float
     memory, levels = None, {}
     for ceiling in sorted(ceilings, key=lambda ceiling: ceiling.value or 0.0):  # the best counts
         rate = (ceiling.metric, (ceiling.value or 0.0) * 1e9)
-        if ceiling.metric == "read_bandwidth":
+        if ceiling.metric == READ:
             memory = rate
         elif ceiling.metric.startswith(CACHED_BANDWIDTH):
             levels[int(ceiling.metric.removeprefix(CACHED_BANDWIDTH)) << 10] = rate
@@ -167,7 +168,7 @@ def _matmul(dtype: str, ceilings: Sequence[Measurement]) -> float | None:
     rates = [
         ceiling.value * 1e12
         for ceiling in ceilings
-        if ceiling.metric == "matmul_rate"
+        if ceiling.metric == MATMUL
         and ceiling.value
         and dtype in MATMUL_DTYPES.get(ceiling.subject.partition(":")[0], ())
     ]

@@ -47,7 +47,7 @@ class Calibration:
 
     @property
     def problem(self) -> str | None:
-        """Why the instrument is not believed; None where it is."""
+        """Reason not to believe the instrument; None where there is none."""
         name = _NAMES.get(self.instrument, self.instrument)
         if self.reason or self.read is None:
             return f"the {name} fails its calibration: {self.reason}"
@@ -97,7 +97,7 @@ def calibrated(instrument: str, framework: ModuleType, device: str) -> Calibrati
 
 
 def problem(instruments: tuple[str, ...], framework: ModuleType, device: str) -> str | None:
-    """Why one of some instruments is not believed in this process; None where all are."""
+    """Reason not to believe one of some instruments in this process; None where there is none."""
     for instrument in instruments:
         if instrument == "memory" and device == "cpu" and hasattr(framework, "counted_peak"):
             continue  # it is read in other processes, each of which reads a known array first

@@ -87,7 +87,7 @@ def outcome(cell: Cell, subject: str, status: Status, reason: str) -> Measuremen
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerRequest:
-    """What the process of a cell is asked to do."""
+    """Work for the process of a cell."""
 
     stage: str
     cell: Cell

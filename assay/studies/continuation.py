@@ -28,7 +28,7 @@ class Beginning:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOwner:
-    """What a cell's folder is for: the state that something else left in it is of no use."""
+    """Identity of a cell's state: that of another, left in its folder, is of no use."""
 
     cell: str
     fingerprint: str
@@ -74,15 +74,17 @@ def _empty(folder: Path, deed: _Deed) -> None:
     """Begin the folder anew; without its deed first, for half of what was in it is nobody's."""
     file = folder.with_suffix(".json")
     file.unlink(missing_ok=True)
-    if folder.is_dir():
+    if folder.is_symlink():  # from elsewhere: what it points to is not the cell's
+        folder.unlink()
+    elif folder.is_dir():
         shutil.rmtree(folder)
     make_folder(folder)
     write_atomically(file, msgspec.json.encode(deed))
 
 
 def _read_deed(folder: Path) -> _Deed | None:
-    """None where there is none that can be read, or no folder."""
-    if not folder.is_dir():
+    """None where there is none that can be read, or no folder of the run's own."""
+    if folder.is_symlink() or not folder.is_dir():
         return None
     try:
         return msgspec.json.decode(folder.with_suffix(".json").read_bytes(), type=_Deed)

@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """What an engine hands back of a job: measurements of every subject, outcomes included."""
+    """Result of a job, from an engine: measurements of every subject, outcomes included."""
 
     job: Job
     measurements: list[Measurement]

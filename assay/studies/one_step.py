@@ -42,7 +42,7 @@ class StepCells:
 
 @dataclass(frozen=True, kw_only=True)
 class StepResult:
-    """How a step of one subject ended, and the symbols that choose it alone."""
+    """Outcome of a step of one subject, and the symbols that choose it alone."""
 
     stage: str
     subject: str

@@ -61,7 +61,7 @@ def durations(records: Sequence[Record]) -> list[float]:
 
 
 def outcomes(records: Sequence[Record]) -> Counter[str]:
-    """How many cells of a stage ended with each status."""
+    """Number of cells of a stage that ended with each status."""
     return Counter(record.status for record in records if record.metric == CELL_SECONDS)
 
 

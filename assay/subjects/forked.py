@@ -39,7 +39,7 @@ def ask(
 
 
 def _name_elsewhere(call: Subject) -> str | None:
-    """What loads an implementation in another process: its file, or of a layer of ours its name."""
+    """Name by which another process loads an implementation: its file, or of our layers its own."""
     if call.kind == "sequence":
         path = call.implementation.path
         return str(path.resolve()) if path else None

@@ -54,8 +54,8 @@ CEILINGS = [
 
 
 def broken(*measurements: Measurement) -> dict[str, str]:
-    found = audit.violations(measurements, CEILINGS)
-    return {metric: violation.invariant for (_, metric), violation in found.items()}
+    broken_keys = audit.violations(measurements, CEILINGS)
+    return {metric: violation.invariant for (_, metric), violation in broken_keys.items()}
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,11 @@ class Engine:
     """Gives a ceiling each time it is asked, and counts how often it was."""
 
     bandwidth: float
-    asked: list[str] = field(default_factory=list)
+    cells: list[str] = field(default_factory=list)
 
     def run(self, jobs):
         for job in jobs:
-            self.asked.append(job.cell.name)
+            self.cells.append(job.cell.name)
             yield _result(job.cell, [_ceiling(self.bandwidth)])
 
 
@@ -84,4 +84,4 @@ def test_a_ceiling_is_measured_again_before_a_number_is_refused(again, status):
     for _ in range(2):
         believed, _ = auditor.believed(_timed()).measurements
         assert believed.status == status
-    assert engine.asked == ["peaks/cpu"]
+    assert engine.cells == ["peaks/cpu"]

@@ -114,3 +114,11 @@ def test_records_are_carried_over_as_they_were_measured(folder):
         (r.metric, r.value, r.total, r.time) for r in batches(3)
     ]
     assert {(r.attempt, r.session, r.closes) for r in carried} == {(2, SESSION, 0)}
+
+
+def test_a_folder_that_points_elsewhere_is_neither_read_nor_emptied(folder, tmp_path):
+    """A run folder may come from anyone."""
+    elsewhere = folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(elsewhere)
+    assert begun(folder, batches(3)) == (2, 0, 0, False)
+    assert not folder.is_symlink() and (elsewhere / "state").exists()

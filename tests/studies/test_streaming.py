@@ -191,8 +191,8 @@ def test_a_report_in_the_middle_of_a_cell(study):
         loaded = [r for r in runs.load_records(study.run_folder.path) if r.cell == "walk1"]
         assert [(r.metric, r.value) for r in loaded] == expected("walk1")[: 3 * BATCH_RECORDS]
         pytest.importorskip("duckdb")
-        asked = "SELECT cell, max(value), max(total) FROM records WHERE metric = 'cell_progress'"
-        rows = Records(study.results).query(f"{asked} GROUP BY cell ORDER BY cell").rows
+        query = "SELECT cell, max(value), max(total) FROM records WHERE metric = 'cell_progress'"
+        rows = Records(study.results).query(f"{query} GROUP BY cell ORDER BY cell").rows
         assert rows == [("walk0", 8.0, 8), ("walk1", 3.0, 8)]
 
 
