@@ -14,7 +14,7 @@ from types import ModuleType
 
 from assay.attention.contract import Implementation
 from assay.captures.inputs import make
-from assay.correctness import judge
+from assay.correctness import judge, second_process
 from assay.correctness.cases import CaseGenerator, cost, interleaved_by_cost
 from assay.correctness.diagnosis.cause import likely_cause
 from assay.correctness.second_process import SecondProcessResult
@@ -84,6 +84,11 @@ def makes_cases(probe: Plugin) -> bool:
     return probe.literals["STAGE"] == "check" and "cases" in probe.functions
 
 
+def in_second_process(probe: ModuleType) -> bool:
+    """Return whether a probe compares its cases with those of another process."""
+    return getattr(probe, "IN_SECOND_PROCESS", False)
+
+
 def case_generator(
     implementation: Implementation,
     *,
@@ -112,14 +117,15 @@ def run(
     *,
     budget_s: float,
 ) -> Iterator[Begin | Measurement]:
-    """Yield a measurement for each probe, those with few cases first.
+    """Yield a measurement for each probe, those with few cases first; one that waits for the second
+    process comes last.
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
     cases = {name: interleaved_by_cost(probe.cases(generator)) for name, probe in probes.items()}
     total, planned, start = sum(map(len, cases.values())), 0, time.monotonic()
     passing: list[WorkloadSpec] = []
-    for name in sorted(probes, key=lambda name: len(cases[name])):
+    for name in sorted(probes, key=lambda n: (in_second_process(probes[n]), len(cases[n]))):
         planned += len(cases[name])
         until = start + budget_s * (_SHARED_TIME + (1 - _SHARED_TIME) * planned / max(1, total))
         if not cases[name]:
@@ -143,8 +149,9 @@ def run(
 def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:
     """Run one probe on one case; an exception of the implementation is an outcome too."""
     try:
-        call = tested.bind(spec)
-        measurements = apply_probe(probe, call, call.workload, tested.host)
+        with second_process.repeatable(framework_of(tested.implementation)):
+            call = tested.bind(spec)
+            measurements = apply_probe(probe, call, call.workload, tested.host)
     except Unsupported as refusal:
         return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
     except (judge.MalformedResult, BadInput) as error:

@@ -1,7 +1,8 @@
 """Properties that every implementation must have; one file each.
 
 `cases(generator)` returns the workloads that a probe is to be run on; a probe with EVERY_WORKLOAD
-is run on a study's own workloads too. The other literals are those of performance/probes.
+is run on a study's own workloads too, and the cases of one that is IN_SECOND_PROCESS are run in
+another process as well. The other literals are those of performance/probes.
 """
 
 CONTRACT = ("measure",)
@@ -11,4 +12,5 @@ NEEDS = ()
 GPU_ONLY = False
 FRAMEWORKS = ()
 EVERY_WORKLOAD = False
+IN_SECOND_PROCESS = False
 CAPTURED = False

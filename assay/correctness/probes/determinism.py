@@ -9,6 +9,7 @@ from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
+IN_SECOND_PROCESS = True
 _REPEATS = 4
 
 

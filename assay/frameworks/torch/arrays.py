@@ -1,6 +1,7 @@
 """PyTorch: tensors on the CPU or a CUDA (or ROCm) device."""
 
 import os
+import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -147,6 +148,22 @@ def poisoned(device: str) -> Iterator[bool]:
         for owner, name in _FRESH:
             patched.enter_context(patch.object(owner, name, _filled(getattr(owner, name))))
         yield True
+
+
+@contextmanager
+def repeatable() -> Iterator[None]:
+    """Within it, bits do not depend on what this process ran before.
+
+    On an ARM CPU without instructions for bfloat16, torch (2.13) turns oneDNN off for good when the
+    first product in that dtype fails there; later products in float32 have other bits.
+    """
+    used = torch.backends.mkldnn.enabled
+    if platform.machine() == "aarch64" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        torch.backends.mkldnn.enabled = False
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.enabled = used
 
 
 # What gives memory that was not written. Replaced for all threads: backward has its own.

@@ -19,7 +19,6 @@ from assay.subjects.outcome import Begin
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
-_IN_SECOND_PROCESS = "determinism"  # the probe whose cases are run in another process too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,9 +79,10 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         device=cell.device,
         dtypes=settings.dtypes,
     )
+    asked = filter(suite.in_second_process, probes.values())
+    cases = [case for probe in asked for case in probe.cases(generator)]
     in_second_process = None
-    if _IN_SECOND_PROCESS in probes:
-        cases = probes[_IN_SECOND_PROCESS].cases(generator)
+    if cases:
         in_second_process = second_process.start(
             subject, cases, device=cell.device, folders=folders
         )
