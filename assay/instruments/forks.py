@@ -19,6 +19,7 @@ from assay.instruments.isolation import Exit, Limits, by_code, exit_of
 
 CAN_FORK = sys.platform == "linux"
 _PATIENCE_S = 10.0  # for a server to end by itself; it may be importing
+_MOST_SERVERS = 2  # a study's cells have two environments: with one CPU thread and with all
 _SERVER = "assay.instruments.fork_server"
 _ENDED = "the process that forks for it ended"
 
@@ -154,12 +155,13 @@ def _lines(
 
 
 def _server_for(key: _Key) -> Server:
-    """The server of a key, which takes the place of one with another environment: each holds what
-    it imported in memory."""
+    """The server of a key. Each holds what it imported in memory, so the one that was started first
+    makes room where there are too many with environments of their own."""
     known = _servers.get(key)
     if known and known.is_there:
         return known
-    for other in [other for other in _servers if other[0] == key[0] and other[1] and key[1]]:
+    chosen = [other for other in _servers if other[0] == key[0] and other[1]] if key[1] else []
+    for other in chosen[: len(chosen) + 1 - _MOST_SERVERS]:
         _forget(_servers[other])
     server = _servers[key] = _started(dict(key[1]) if key[1] else None)
     return server

@@ -215,9 +215,9 @@ def test_forks_do_not_draw_the_same_numbers():
     assert not set(first) & set(second)
 
 
-def test_another_environment_takes_the_place_of_the_first(tmp_path):
+def test_a_third_environment_takes_the_place_of_the_first(tmp_path):
     files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
-    for value in ("a", "b"):
+    for value in ("a", "b", "a", "c"):
         surroundings = {**os.environ, "SAID": value}
         end = forks.run(
             "fork_questions:says",
@@ -227,8 +227,8 @@ def test_another_environment_takes_the_place_of_the_first(tmp_path):
             **files,
         )
         assert end.ending == "finished"
-    assert files["stdout"].read_text().split() == ["a", "b"]
-    assert len([key for key in forks._servers if key[1]]) == 1
+    assert files["stdout"].read_text().split() == ["a", "b", "a", "c"]
+    assert [dict(key[1])["SAID"] for key in forks._servers if key[1]] == ["b", "c"]
 
 
 def test_what_is_printed_is_no_answer():
