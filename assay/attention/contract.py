@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay import plugins
+from assay.attention import limits
+from assay.attention.limits import WorkloadLimits
 from assay.errors import BadInput
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
@@ -26,6 +28,7 @@ class Implementation:
     supports: Callable[[WorkloadSpec, Host], str | None] = lambda spec, host: None
     prepare: Callable[[WorkloadSpec], Callable[..., Any]] | None = None
     accepts: frozenset[str] = frozenset()
+    limits: WorkloadLimits = field(default_factory=WorkloadLimits)
     layout: Literal["BHSD", "BSHD"] = "BHSD"
     configs: tuple[str, ...] = ()
     backward: bool | Literal["gpu"] = True
@@ -41,6 +44,8 @@ class Implementation:
         lacking = sorted(spec.extras - self.accepts)
         if lacking:
             return f"it does not say that it accepts {', '.join(lacking)}"
+        if beyond := self.limits.refusal(spec):
+            return f"it takes {beyond}"
         return self.supports(spec, host)
 
     def has_backward(self, host: Host) -> bool:
@@ -77,6 +82,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         attention=module.attention,
         framework=literals["FRAMEWORK"],
         accepts=accepts,
+        limits=limits.parse(literals["LIMITS"], place=str(plugin.path)),
         layout=literals["LAYOUT"],
         configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, so not a literal
         backward=literals["BACKWARD"],

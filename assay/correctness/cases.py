@@ -4,11 +4,12 @@ Sizes are small, because errors of attention show in small cases, and awkward, b
 they show. A probe that needs particular cases builds them with `CaseGenerator.spec`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from assay.attention.limits import WorkloadLimits
 from assay.workloads.spec import DTYPES, WorkloadSpec
 
 # Defaults for one implementation, the same as Kconfig's. The time is a limit, not a measure: a
@@ -16,6 +17,9 @@ from assay.workloads.spec import DTYPES, WorkloadSpec
 # sdpa take two minutes, the quick ones eight seconds.
 CASES, BUDGET_S = 120, 480
 QUICK_CASES = 24
+FEWEST_CASES = 12  # of a probe that has as many, for a word about it
+TILE = 16  # a length that is no multiple of it leaves a tail in any tile
+_LONGER, _DRAWN = 3, 200  # other cases like one: so many multiples longer, so often drawn anew
 
 # Around the tile sizes that kernels use, and primes far from any.
 LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 65, 113, 127, 128, 129, 191, 255, 256, 257)
@@ -104,13 +108,69 @@ class CaseGenerator:
         return (keys if draw.random() < 0.5 else length()), keys
 
 
-def interleaved_by_cost(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
-    """Return each case once: every fourth from cheap to costly, then those between.
+def inside(
+    specs: Sequence[WorkloadSpec], limits: WorkloadLimits, takes: Callable[[WorkloadSpec], bool]
+) -> list[WorkloadSpec]:
+    """Return the cases brought inside limits, as many as there were: one that is there already, or
+    is refused all the same, makes room for one like it that is longer or drawn anew."""
+    chosen: dict[WorkloadSpec, None] = {}
+    for turn, spec in enumerate(dict.fromkeys(specs)):
+        fitted = limits.fitted(spec, turn)
+        if fitted is None:
+            continue
+        candidates = [fitted] if fitted == spec and takes(spec) else _like(fitted, limits)
+        chosen.setdefault(next((c for c in candidates if c not in chosen and takes(c)), fitted))
+    return list(chosen)
 
-    A check that runs out of time then leaves out cases of every size, not all the large ones.
-    """
+
+def _like(spec: WorkloadSpec, limits: WorkloadLimits) -> Iterator[WorkloadSpec]:
+    """Yield a case, others a few multiples longer, and others with other values."""
+    yield spec
+    for steps in range(1, _LONGER + 1):
+        more = steps * limits.lengths
+        for queries, keys in ((0, more), (more, 0), (more, more)):
+            longer = replace(
+                spec, query_length=spec.query_length + queries, key_length=spec.key_length + keys
+            )
+            if not limits.refusal(longer):
+                yield longer
+    yield replace(spec, batch=1, heads=spec.heads // spec.kv_heads, kv_heads=1)
+    if not spec.packed:
+        yield replace(spec, batch=spec.batch + 1)
+    yield replace(spec, heads=2 * spec.heads, kv_heads=2 * spec.kv_heads)
+    yield from (replace(spec, seed=spec.seed + 1000 * n) for n in range(1, _DRAWN + 1))
+
+
+def in_order(specs: Sequence[WorkloadSpec]) -> tuple[list[WorkloadSpec], int]:
+    """Return each case once, and how many from the first must run whatever the clock says: those
+    that have every feature between them, and some more. Of the others every fourth comes from cheap
+    to costly, then those between: a check that runs out of time leaves out cases of every size."""
     ordered = sorted(dict.fromkeys(specs), key=cost)
-    return [spec for start in (0, 2, 1, 3) for spec in ordered[start::4]]
+    missing = set().union(*map(_features, ordered))
+    needed: list[WorkloadSpec] = []
+    while missing:
+        needed.append(max(ordered, key=lambda spec: len(_features(spec) & missing)))
+        missing -= _features(needed[-1])
+    rest = [spec for start in (0, 2, 1, 3) for spec in ordered[start::4] if spec not in needed]
+    return [*needed, *rest], min(len(ordered), max(FEWEST_CASES, len(needed)))
+
+
+def _features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
+    """Return what a defect may depend on."""
+    lengths = (spec.query_length, spec.key_length)
+    return {
+        (
+            "queries",
+            "fewer" if lengths[0] < lengths[1] else "more" if lengths[0] > lengths[1] else "",
+        ),
+        ("grouped", spec.heads > spec.kv_heads),
+        ("tail", any(length % TILE for length in lengths)),
+        ("dtype", spec.dtype),
+        ("causal", spec.causal),
+        ("values", spec.values),
+        ("layout", spec.layout),
+        ("extras", spec.extras),
+    }
 
 
 def cost(spec: WorkloadSpec) -> int:

@@ -1,27 +1,26 @@
 """The correctness suite: every probe on its cases, summed up in one measurement for each probe.
 
 Its value is the share of the error budget that the worst case takes. Where a case fails, it names
-the smallest case that still fails, what is wrong there and the likely cause in words. A probe that
-ran out of time before it ran all its cases is incomplete, whatever those it ran showed.
+the smallest case that still fails, what is wrong there and the likely cause in words. All cases are
+inside the limits of the implementation, declared or found. A probe that ran out of time before it
+ran the smallest set of its cases is incomplete, whatever those it ran showed.
 """
 
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
-from assay.attention.contract import Implementation
-from assay.captures.inputs import make
-from assay.correctness import judge, second_process
-from assay.correctness.cases import CaseGenerator, cost, interleaved_by_cost
+from assay.correctness import domain, judge, second_process
+from assay.correctness.cases import CaseGenerator, cost, in_order, inside
 from assay.correctness.diagnosis.cause import likely_cause
-from assay.correctness.second_process import SecondProcessResult
 from assay.correctness.shrink import shrink
+from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
-from assay.host import Host
 from assay.instruments.out_of_memory import ran_out
+from assay.instruments.own_time import own_seconds
 from assay.plugins import Plugin
 from assay.records import verdicts
 from assay.records.schema import Measurement, Status
@@ -32,7 +31,7 @@ from assay.subjects.outcome import (
     device_lost,
     lack_of_memory,
 )
-from assay.subjects.sequence import SequenceSubject, bind_loaded, framework_of
+from assay.subjects.sequence import framework_of
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
@@ -44,28 +43,8 @@ _STATE = (
 _ENOUGH_FAILURES = 12  # of a probe, to diagnose the cause from
 _FAILED = ("failed", "oom")
 _SHARED_TIME = 0.3  # of the budget, for probes that come first, which pay for loading and compiling
-_FEWEST_CASES = 3  # of a probe, that are run even when its time is over,
-_GRACE = 0.5  # unless it is over by this share of the whole budget
+_PATIENCE = 2.0  # budgets, within which the smallest set of every probe's cases is run
 _DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TestedImplementation:
-    """An implementation, and the device on which its cases are run."""
-
-    implementation: Implementation
-    host: Host
-    device: str
-    in_second_process: Callable[[WorkloadSpec], SecondProcessResult | None] | None = None
-    fresh: Callable[[], Implementation] | None = None  # loads a copy that was never called
-
-    @property
-    def name(self) -> str:
-        return self.implementation.name
-
-    def bind(self, spec: WorkloadSpec) -> SequenceSubject:
-        call = bind_loaded(self.implementation, make(spec), host=self.host, device=self.device)
-        return replace(call, in_second_process=self.in_second_process)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,51 +68,44 @@ def in_second_process(probe: ModuleType) -> bool:
     return getattr(probe, "IN_SECOND_PROCESS", False)
 
 
-def case_generator(
-    implementation: Implementation,
-    *,
-    seed: int,
-    count: int,
-    quick: bool,
-    device: str,
-    dtypes: Sequence[str],
-) -> CaseGenerator:
-    """Return the generator of the cases that an implementation is tested on."""
-    return CaseGenerator(
-        seed=seed,
-        count=count,
-        quick=quick,
-        gpu=device != "cpu",
-        dtypes=tuple(dtypes),
-        accepts=implementation.accepts,
-        configs=implementation.configs,
-    )
-
-
 def run(
     tested: TestedImplementation,
     probes: Mapping[str, ModuleType],
     generator: CaseGenerator,
     *,
     budget_s: float,
+    find_limits: bool = True,
 ) -> Iterator[Begin | Measurement]:
     """Yield a measurement for each probe, those with few cases first; one that waits for the second
     process comes last.
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
-    cases = {name: interleaved_by_cost(probe.cases(generator)) for name, probe in probes.items()}
-    total, planned, start = sum(map(len, cases.values())), 0, time.monotonic()
+    if find_limits:
+        tested = yield from _with_limits(tested, generator)
+    limits = tested.implementation.limits
+    cases = {
+        name: in_order(inside(probe.cases(generator), limits, tested.takes))
+        for name, probe in probes.items()
+    }
+    shared = [
+        spec for n, probe in probes.items() if in_second_process(probe) for spec in cases[n][0]
+    ]
+    if tested.second and shared:
+        tested = replace(tested, in_second_process=tested.second(shared))
+    total, planned, start = sum(len(specs) for specs, _ in cases.values()), 0, own_seconds()
     passing: list[WorkloadSpec] = []
-    for name in sorted(probes, key=lambda n: (in_second_process(probes[n]), len(cases[n]))):
-        planned += len(cases[name])
+    for name in sorted(probes, key=lambda n: (in_second_process(probes[n]), len(cases[n][0]))):
+        specs, needed = cases[name]
+        planned += len(specs)
         until = start + budget_s * (_SHARED_TIME + (1 - _SHARED_TIME) * planned / max(1, total))
-        if not cases[name]:
+        if not specs:
             continue  # the probe does not apply here
         results: list[CaseResult] = []
-        for spec in cases[name]:
-            late_s = time.monotonic() - until
-            if results and late_s > (0 if len(results) >= _FEWEST_CASES else _GRACE * budget_s):
+        for spec in specs:
+            judged = sum(result.status != "unsupported" for result in results)
+            last = until if judged >= needed else start + _PATIENCE * budget_s
+            if results and own_seconds() > last:
                 break
             yield Begin(tested.name, probe=name, case=spec.name)
             results.append(_run_case(tested, probes[name], spec))
@@ -143,7 +115,29 @@ def run(
         if any(result.status in _FAILED for result in results):
             yield _failure(tested, name, probes[name], results, passing)
         else:
-            yield _summary(tested, name, results, planned=len(cases[name]))
+            yield _summary(tested, name, results, planned=len(specs), needed=needed)
+
+
+def _with_limits(
+    tested: TestedImplementation, generator: CaseGenerator
+) -> Generator[Begin | Measurement, None, TestedImplementation]:
+    """Yield the limits that it has, declared or found; returns it with these limits."""
+    implementation = tested.implementation
+    framework = framework_of(implementation)
+    with second_process.repeatable(framework):
+        found = yield from domain.find(
+            tested.name,
+            tested.bind,
+            implementation.limits,
+            generator.dtypes,
+            layouts=framework.layouts(),
+            quick=generator.quick,
+        )
+    if found.reason:
+        yield Measurement(
+            subject=tested.name, metric=verdicts.LIMITS, value=None, unit="", reason=found.reason
+        )
+    return replace(tested, implementation=replace(implementation, limits=found.limits))
 
 
 def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:
@@ -188,15 +182,22 @@ def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> Cas
 
 
 def _summary(
-    tested: TestedImplementation, name: str, results: Sequence[CaseResult], *, planned: int
+    tested: TestedImplementation,
+    name: str,
+    results: Sequence[CaseResult],
+    *,
+    planned: int,
+    needed: int,
 ) -> Measurement:
     """Return the measurement of a probe without a failing case."""
     shares = [result.share for result in results if result.share is not None]
     refused = [result for result in results if result.status == "unsupported"]
     notes = [f"{len(refused)} cases unsupported: {refused[0].reason}"] if refused else []
     status: Status = "ok"
-    if len(results) < planned:
+    if len(results) < min(planned, needed + len(refused)):
         status, notes = "timeout", [verdicts.incomplete(len(results), planned), *notes]
+    elif len(results) < planned:
+        notes = [verdicts.partial(len(results), planned), *notes]
     elif not shares:
         return Measurement(
             subject=tested.name,
@@ -276,7 +277,8 @@ def _passes_on_fresh_copy(
     """
     if not tested.fresh:
         return False
-    copy = replace(tested, implementation=tested.fresh())
+    fresh = replace(tested.fresh(), limits=tested.implementation.limits)
+    copy = replace(tested, implementation=fresh)
     with framework_of(copy.implementation).poisoned(tested.device):
         return _run_case(copy, probe, spec).status == "ok"
 

@@ -9,9 +9,10 @@ from assay.attention import contract
 from assay.attention.contract import Implementation
 from assay.correctness import suite
 from assay.correctness.cases import BUDGET_S, CASES, QUICK_CASES
+from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
 from assay.records.schema import Measurement
-from assay.records.verdicts import cases_run
+from assay.records.verdicts import LIMITS, cases_run
 from assay.workloads.spec import DTYPES
 
 
@@ -33,7 +34,12 @@ class Verdict:
 
     @property
     def holding(self) -> tuple[Measurement, ...]:
-        return tuple(m for m in self.measurements if m.status == "ok")
+        return tuple(m for m in self.measurements if m.status == "ok" and m.metric != LIMITS)
+
+    @property
+    def limits(self) -> str | None:
+        """Limits inside which it was checked, in words; None where it has none."""
+        return next((m.reason for m in self.measurements if m.metric == LIMITS), None)
 
     def __bool__(self) -> bool:
         return bool(self.holding) and not self.failures
@@ -41,7 +47,8 @@ class Verdict:
     def __str__(self) -> str:
         if self:
             cases = sum(len(m.samples) for m in self.holding)
-            return f"{self.name} holds: {len(self.holding)} probes, {cases} cases"
+            within = f"; {self.limits}" if self.limits else ""
+            return f"{self.name} holds: {len(self.holding)} probes, {cases} cases{within}"
         if not self.failures:
             reason = next((m.reason for m in self.measurements), "no probe has a case for it")
             return f"{self.name} is not judged, no case ran: {reason}"
@@ -83,7 +90,7 @@ def check(
         raise BadInput(
             f"no correctness probe is called {unknown[0]!r}; there are {', '.join(names)}"
         )
-    generator = suite.case_generator(
+    generator = case_generator(
         implementation,
         seed=seed,
         count=cases or (QUICK_CASES if quick else CASES),
@@ -91,7 +98,7 @@ def check(
         device=device,
         dtypes=dtypes,
     )
-    tested = suite.TestedImplementation(
+    tested = TestedImplementation(
         implementation=implementation,
         host=host.inspect(),
         device=device,

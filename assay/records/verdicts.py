@@ -10,6 +10,8 @@ CHECKING = ("suite", "check")  # the stages that judge and measure no cost
 ERROR_OVER_BUDGET = "error_over_budget_"
 # Metrics of a check that is made within a cell of another stage begin like this.
 _WITHIN = (ERROR_OVER_BUDGET, "accuracy")
+# The metric that says inside which limits an implementation was checked; no verdict itself.
+LIMITS = "limits"
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
 # The end of the reason of a probe with failing cases.
@@ -17,10 +19,23 @@ _FAILING = re.compile(r"; (\d+ of \d+) cases fail$")
 # The reason of a probe that had no time for all its cases; its status is timeout.
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
+_PARTIAL = re.compile(r"(\d+ of \d+) cases run in its time")
+
 
 def incomplete(ran: int, planned: int) -> str:
     """The reason of a probe that ran only some of its planned cases, so says nothing."""
     return f"incomplete: {ran} of {planned} cases run in its time; give more with --budget-s"
+
+
+def partial(ran: int, planned: int) -> str:
+    """The reason of a probe that had no time for all its cases, but for enough of them."""
+    return f"{ran} of {planned} cases run in its time"
+
+
+def cases_of_all(record: Measurement) -> str | None:
+    """Cases that a probe ran of all it planned, as `14 of 60`; None where it ran all of them."""
+    match = _PARTIAL.match(record.reason or "")
+    return match[1] if match else None
 
 
 def cases_run(record: Measurement) -> str | None:

@@ -23,6 +23,7 @@ from assay.host import CHECKOUT, own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
+from assay.records.verdicts import LIMITS
 from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome
 from assay.studies.job import CellResult, Job
 from assay.subjects.outcome import Begin
@@ -57,7 +58,11 @@ def _measurements(job: Job) -> list[Measurement]:
         return measurements  # what streams is one piece of work: the next attempt continues it
     while waiting:
         after = _in_process(job, waiting[0])
-        measurements += [msgspec.structs.replace(m, alone=True) for m in after.measurements]
+        measurements += [
+            msgspec.structs.replace(m, alone=True)
+            for m in after.measurements
+            if m.metric != LIMITS  # the first process has told them
+        ]
         waiting = [*after.rest, *waiting[1:]]
     return measurements
 
@@ -207,9 +212,10 @@ def _after_case(cell: Cell, progress: _Progress, status: Status, reason: str) ->
         skipped = outcome(cell, at.subject, "skipped", text)
         measurements += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
         waiting = ()
-    return _Attempt(
-        measurements=measurements, rest=[replace(cell, probes=waiting)] if waiting else []
-    )
+    # Where it ends its process outside of its limits, they are not looked for again.
+    options = {**cell.options, **({"find_limits": False} if at.probe == LIMITS else {})}
+    rest = [replace(cell, probes=waiting, options=options)] if waiting else []
+    return _Attempt(measurements=measurements, rest=rest)
 
 
 def _after_subject(cell: Cell, progress: _Progress, status: Status, reason: str) -> _Attempt:

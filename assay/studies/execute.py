@@ -28,7 +28,7 @@ from assay.records.schema import (
     Stamp,
     Status,
 )
-from assay.records.verdicts import is_expected, without_time
+from assay.records.verdicts import LIMITS, is_expected, without_time
 from assay.studies import continuation, plan
 from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
@@ -89,7 +89,7 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
         return BAD_INPUT
     if any(record.status in fails_on[record.stage] for record in records) or without_time(records):
         return DOES_NOT_HOLD
-    subjects = [record for record in records if record.metric not in CELL_METRICS]
+    subjects = [r for r in records if r.metric not in (*CELL_METRICS, LIMITS)]
     unmeasured = ("skipped", "refused", "unsupported")
     if subjects and all(record.status in unmeasured for record in subjects):
         return CANNOT_RUN_HERE

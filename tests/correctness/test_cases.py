@@ -6,8 +6,18 @@ from dataclasses import replace
 import pytest
 
 from assay import plugins
-from assay.correctness.cases import BUDGET_S, CASES, CaseGenerator, cost, interleaved_by_cost
+from assay.attention import limits
+from assay.correctness.cases import (
+    BUDGET_S,
+    CASES,
+    FEWEST_CASES,
+    CaseGenerator,
+    cost,
+    in_order,
+    inside,
+)
 from assay.correctness.shrink import shrink
+from assay.errors import BadInput
 from assay.studies import kconfig
 from assay.workloads.spec import LAYOUTS, VALUES, parse
 
@@ -36,7 +46,7 @@ def test_the_same_seed_gives_the_same_cases_and_another_seed_others():
 def test_every_case_has_a_name_that_says_all_of_it(name, quick, gpu):
     settings = generator(quick=quick, gpu=gpu, configs=("one",))
     specs = plugins.load(PROBES[name]).cases(settings)
-    assert len(specs) == len(interleaved_by_cost(specs)) or name != "shapes"
+    assert len(specs) == len(in_order(specs)[0]) or name != "shapes"
     for spec in specs:
         assert parse(spec.name, defaults=settings.spec(seed=0)) == spec
 
@@ -59,10 +69,73 @@ def test_the_cases_cover_what_they_promise():
 
 def test_the_order_has_every_case_once_and_large_ones_early():
     specs = generator().random(60, "x")
-    ordered = interleaved_by_cost(specs)
+    ordered, needed = in_order(specs)
     assert len(ordered) == len(set(specs)) and set(ordered) == set(specs)
-    first = ordered[: len(ordered) // 4]
+    first = ordered[: needed + len(ordered) // 4]
     assert max(map(cost, first)) >= sorted(map(cost, ordered))[-4]
+    assert needed == FEWEST_CASES
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_the_cases_that_always_run_have_all_that_a_defect_may_depend_on(name):
+    """On a busy machine one case of each probe was run, and none had more queries than keys."""
+    ordered, needed = in_order(plugins.load(PROBES[name]).cases(generator(configs=("one",))))
+    assert needed >= min(len(ordered), FEWEST_CASES)
+
+    def kinds(specs):
+        return {
+            (fact, value(spec))
+            for spec in specs
+            for fact, value in {
+                "fewer queries": lambda s: s.query_length < s.key_length,
+                "more queries": lambda s: s.query_length > s.key_length,
+                "grouped heads": lambda s: s.heads > s.kv_heads,
+                "a ragged tail": lambda s: bool(s.key_length % 16),
+                "dtype": lambda s: s.dtype,
+                "mask": lambda s: s.causal,
+                "values": lambda s: s.values,
+                "layout": lambda s: s.layout,
+            }.items()
+        }
+
+    assert kinds(ordered[:needed]) == kinds(ordered)
+
+
+@pytest.mark.parametrize("name", [name for name in PROBES if name != "large"])
+def test_inside_limits_there_are_as_many_cases(name):
+    """The cases of a kernel for one length in multiples of 128 had all been refused."""
+    stated = {"dtypes": ["float16"], "head_dims": [64], "lengths": 128, "queries": "equal",
+              "groups": [1]}  # fmt: skip
+    few = limits.parse(stated, place="")
+    specs = plugins.load(PROBES[name]).cases(generator(configs=("one",)))
+    fitted = inside(specs, few, lambda spec: True)
+    assert len(fitted) == len(set(specs)) and not any(map(few.refusal, fitted))
+
+
+def test_what_is_about_gaps_has_no_case_for_contiguous_arrays():
+    contiguous = limits.parse({"contiguous": True}, place="")
+    fitted = inside(plugins.load(PROBES["strides"]).cases(generator()), contiguous, lambda s: True)
+    assert {spec.layout for spec in fitted} == {"offset"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"),
+    [
+        ([], "wanted a dict"),
+        ({"size": 3}, "has 'size'; wanted some of dtypes"),
+        ({"dtypes": "float16"}, "wanted a list of float32"),
+        ({"dtypes": ["float8"]}, "wanted a list of float32"),
+        ({"head_dims": [0]}, "wanted a list of numbers"),
+        ({"lengths": True}, "wanted a number from 1"),
+        ({"queries": "few"}, "wanted one of equal"),
+        ({"masks": ["causal"]}, "wanted one of causal"),
+        ({"contiguous": 1}, "wanted True or False"),
+        ({"lengths": 128, "longest": 100}, "no length is within"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused(stated, words):
+    with pytest.raises(BadInput, match=f"file.py: .*{words}"):
+        limits.parse(stated, place="file.py")
 
 
 def test_kconfig_has_the_same_defaults():

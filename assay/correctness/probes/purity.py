@@ -119,9 +119,10 @@ def _other_inputs(call: SequenceSubject, workload: Workload) -> Measurement:
 def _shorter_after_longer(call: SequenceSubject, workload: Workload) -> Measurement:
     """Call it on shorter inputs, where what the longer call left behind must not show."""
     spec = workload.spec
-    shorter = replace(
+    half = replace(
         spec, query_length=max(1, spec.query_length // 2 - 1), key_length=spec.key_length // 2 + 1
     )
+    shorter = call.implementation.limits.fitted(half) or half
     call()
     comparisons = judge.compare_all(call.on(make(shorter)))
     prefix = "on a shorter call after a longer one, "

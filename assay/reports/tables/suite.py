@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from assay.records.schema import CELL_METRICS, Record
-from assay.records.verdicts import cases_failing, cases_run
+from assay.records.verdicts import LIMITS, cases_failing, cases_of_all, cases_run
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table
 
@@ -17,9 +17,12 @@ _NOTE = (
 
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """One table with a row for each probe and a column for each implementation."""
-    verdicts = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
+    results = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
+    limits = [r for r in results if r.metric == LIMITS and r.status == "ok"]
+    verdicts = [record for record in results if record not in limits]
     if not verdicts:
         return []
+    within = [f"All cases of {r.subject} are inside its limits: {r.reason}." for r in limits]
     subjects = list(dict.fromkeys(record.subject for record in verdicts))
     probes = list(dict.fromkeys(record.metric for record in verdicts))
     by_probe = {(record.metric, record.subject): record for record in verdicts}
@@ -31,7 +34,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
                 (probe, *(_entry(by_probe.get((probe, subject))) for subject in subjects))
                 for probe in probes
             ),
-            note=_NOTE,
+            note=" ".join((_NOTE, *within)),
         )
     ]
 
@@ -46,6 +49,7 @@ def _entry(record: Record | None) -> Entry:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status
     worst = "" if record.value is None else f", {number(record.value)}"
-    counts = cases_failing(record) or (str(len(record.samples)) if record.samples else "")
+    counts = cases_failing(record) or cases_of_all(record)
+    counts = counts or (str(len(record.samples)) if record.samples else "")
     detail = f"{counts} cases{worst}" if counts else ""
     return Entry(text=_WORDS[record.status], detail=detail, hint=record.reason or "", tone=tone)

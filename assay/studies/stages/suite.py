@@ -5,11 +5,13 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from assay import host, plugins
 from assay.attention import contract
 from assay.correctness import second_process, suite
 from assay.correctness.cases import QUICK_CASES
+from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, options_of, settings_of
@@ -30,6 +32,7 @@ class SuiteSettings:
     cases: int
     budget_s: float
     quick: bool
+    find_limits: bool = True
 
 
 def cells(study: Study) -> list[Cell]:
@@ -71,7 +74,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
             subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
         )
         return
-    generator = suite.case_generator(
+    generator = case_generator(
         implementation,
         seed=settings.seed,
         count=settings.cases,
@@ -79,21 +82,20 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         device=cell.device,
         dtypes=settings.dtypes,
     )
-    asked = filter(suite.in_second_process, probes.values())
-    cases = [case for probe in asked for case in probe.cases(generator)]
-    in_second_process = None
-    if cases:
-        in_second_process = second_process.start(
-            subject, cases, device=cell.device, folders=folders
-        )
-    tested = suite.TestedImplementation(
+    tested = TestedImplementation(
         implementation=implementation,
         host=host.inspect(commit=False),
         device=cell.device,
-        in_second_process=in_second_process,
+        second=partial(second_process.start, subject, device=cell.device, folders=folders),
         fresh=lambda: contract.load(subject, folders),
     )
-    yield from suite.run(tested, probes, generator, budget_s=settings.budget_s)
+    yield from suite.run(
+        tested,
+        probes,
+        generator,
+        budget_s=settings.budget_s,
+        find_limits=settings.find_limits,
+    )
 
 
 def _make_xla_repeatable() -> None:

@@ -1,0 +1,187 @@
+"""Limits of an implementation: the workloads that it takes, as data.
+
+A file states them as a literal, of which every entry may be left out:
+
+    LIMITS = {
+        "dtypes": ["float16", "bfloat16"],
+        "head_dims": [64, 128],
+        "lengths": 128,  # of queries and of keys, a multiple of it
+        "shortest": 128,
+        "longest": 8192,
+        "queries": "equal",  # to keys; or "at most keys", "at least keys"
+        "masks": "causal",  # or "full"
+        "groups": [1, 2, 4],  # query heads for each kv head
+        "contiguous": True,
+    }
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from assay.errors import BadInput
+from assay.workloads.spec import DTYPES, MASKS, WorkloadSpec
+
+CONTIGUOUS = ("plain", "offset")  # layouts of arrays without gaps
+QUERIES = ("equal", "at most keys", "at least keys")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadLimits:
+    """What an implementation takes; an empty tuple, zero or an empty word is no limit."""
+
+    dtypes: tuple[str, ...] = ()
+    head_dims: tuple[int, ...] = ()
+    lengths: int = 1
+    shortest: int = 1
+    longest: int = 0
+    queries: str = ""
+    masks: str = ""
+    groups: tuple[int, ...] = ()
+    contiguous: bool = False
+
+    @property
+    def as_dict(self) -> dict[str, Any]:
+        """The limits that there are, as a file states them."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        usual = {item.name: item.default for item in fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+            if value != usual[name]
+        }
+
+    def refusal(self, spec: WorkloadSpec) -> str | None:
+        """The limit that a workload is beyond; None for one inside."""
+        words = self.words
+        return next((words[name] for name in words if not self._holds(name, spec)), None)
+
+    @property
+    def words(self) -> dict[str, str]:
+        """Each limit in words that follow "it takes"."""
+        groups = ", ".join(map(str, self.groups))
+        texts = {
+            "dtypes": f"{' and '.join(self.dtypes)} only",
+            "head_dims": f"head dimensions of {', '.join(map(str, self.head_dims))} only",
+            "lengths": f"lengths that are multiples of {self.lengths} only",
+            "shortest": f"no fewer than {self.shortest} tokens",
+            "longest": f"no more than {self.longest} tokens",
+            "queries": {
+                "equal": "as many queries as keys only",
+                "at most keys": "no more queries than keys",
+                "at least keys": "no fewer queries than keys",
+            }.get(self.queries, ""),
+            "masks": f"the mask {self.masks} only",
+            "groups": (
+                "one query head for each kv head only"
+                if self.groups == (1,)
+                else f"groups of {groups} query heads only"
+            ),
+            "contiguous": "contiguous arrays only",
+        }
+        return {name: texts[name] for name in self.as_dict}
+
+    def fitted(self, spec: WorkloadSpec, turn: int = 0) -> WorkloadSpec | None:
+        """The nearest workload inside; None where what it is about lies outside. Where several are
+        as near, `turn` chooses."""
+        if self.contiguous and spec.layout not in CONTIGUOUS:
+            return None
+        changes: dict[str, Any] = {}
+        if self.dtypes and spec.dtype not in self.dtypes:
+            changes["dtype"] = self.dtypes[turn % len(self.dtypes)]
+        if self.head_dims:
+            changes["head_dim"] = _nearest(self.head_dims, spec.head_dim)
+        if self.masks:
+            changes["causal"] = self.masks == MASKS[0]
+        if self.groups:
+            group = _nearest(self.groups, spec.heads // spec.kv_heads)
+            heads = spec.kv_heads * group if group > 1 else spec.heads
+            changes |= {"heads": heads, "kv_heads": heads // group}
+        queries, keys = (self._length(n) for n in (spec.query_length, spec.key_length))
+        if self.queries == "equal":
+            queries = keys = (queries, keys)[turn % 2]
+        elif (self.queries == "at most keys" and queries > keys) or (
+            self.queries == "at least keys" and queries < keys
+        ):
+            queries, keys = keys, queries
+        return replace(spec, query_length=queries, key_length=keys, **changes)
+
+    def _length(self, length: int) -> int:
+        whole = -(-max(length, self.shortest) // self.lengths) * self.lengths
+        return min(whole, self.longest // self.lengths * self.lengths) if self.longest else whole
+
+    def _holds(self, name: str, spec: WorkloadSpec) -> bool:
+        lengths = (spec.query_length, spec.key_length)
+        queries, keys = lengths
+        match name:
+            case "dtypes":
+                return spec.dtype in self.dtypes
+            case "head_dims":
+                return spec.head_dim in self.head_dims
+            case "lengths":
+                return not any(length % self.lengths for length in lengths)
+            case "shortest":
+                return min(lengths) >= self.shortest
+            case "longest":
+                return max(lengths) <= self.longest
+            case "queries":
+                equal, fewer = queries == keys, queries < keys
+                return equal or (self.queries != "equal" and fewer == ("most" in self.queries))
+            case "masks":
+                return spec.causal == (self.masks == MASKS[0])
+            case "groups":
+                return spec.heads // spec.kv_heads in self.groups
+        return spec.layout in CONTIGUOUS
+
+
+def _nearest(values: tuple[int, ...], wanted: int) -> int:
+    return min(values, key=lambda value: (abs(value - wanted), value))
+
+
+def parse(stated: object, *, place: str) -> WorkloadLimits:
+    """WorkloadLimits as a file states them; BadInput for what makes no sense."""
+    known = {item.name: item.default for item in fields(WorkloadLimits)}
+    if not isinstance(stated, Mapping):
+        raise BadInput(
+            f"{place}: LIMITS is {stated!r}; wanted a dict such as {{'lengths': 128}}, with some "
+            f"of {', '.join(known)}"
+        )
+    values: dict[str, Any] = {}
+    for name, value in stated.items():
+        if name not in known:
+            raise BadInput(f"{place}: LIMITS has {name!r}; wanted some of {', '.join(known)}")
+        values[name] = _checked(name, value, place)
+    limits = WorkloadLimits(**values)
+    if limits.longest and -(-limits.shortest // limits.lengths) * limits.lengths > limits.longest:
+        raise BadInput(f"{place}: no length is within LIMITS = {limits.as_dict}")
+    return limits
+
+
+_WORDS = {"dtypes": DTYPES, "queries": QUERIES, "masks": MASKS}
+
+
+def _checked(name: str, value: object, place: str) -> Any:
+    """A stated limit in its own type."""
+    wanted = {
+        "dtypes": f"a list of {', '.join(DTYPES)}",
+        "head_dims": "a list of numbers",
+        "groups": "a list of numbers",
+        "queries": f"one of {', '.join(QUERIES)}",
+        "masks": f"one of {', '.join(MASKS)}",
+        "contiguous": "True or False",
+    }.get(name, "a number from 1")
+    several = name in ("dtypes", "head_dims", "groups")
+    items = list(value) if several and isinstance(value, list | tuple | set) else [value]
+    if several and not isinstance(value, list | tuple | set):
+        items = []
+    if name in _WORDS:
+        good = bool(items) and all(item in _WORDS[name] for item in items)
+    elif name == "contiguous":
+        good = isinstance(value, bool)
+    else:
+        good = bool(items) and all(
+            isinstance(item, int) and not isinstance(item, bool) and item > 0 for item in items
+        )
+    if not good:
+        raise BadInput(f"{place}: LIMITS has {name!r}: {value!r}; wanted {wanted}")
+    return tuple(items) if several else value

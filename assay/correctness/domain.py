@@ -1,0 +1,276 @@
+"""Where an implementation runs at all: limits that it keeps without declaring them.
+
+A clean refusal is a limit, not a defect: an assertion, a ValueError, a NotImplementedError, an
+assertion of Triton's compiler, resources that a GPU lacks, or the word of `supports`. What raises
+anything else, or returns garbage, is left inside for the probes to judge.
+
+A few looks at awkward workloads come first; where none of them is refused there are no limits to
+look for. Otherwise each limit is looked for by itself, from a workload that runs.
+"""
+
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+from assay.attention.limits import WorkloadLimits
+from assay.instruments.own_time import own_seconds
+from assay.records.verdicts import LIMITS
+from assay.subjects.outcome import Begin, Unsupported
+from assay.subjects.sequence import SequenceSubject
+from assay.workloads.spec import WorkloadSpec
+
+_CLEAN = (AssertionError, ValueError, NotImplementedError)
+_CLEAN_OF_TRITON = ("CompileTimeAssertionFailure", "OutOfResources")  # it need not be installed
+_LENGTHS, _HEAD_DIMS = (64, 128, 256, 1024), (64, 128, 32)  # of a workload that may run
+_ODD_DIMS, _ROUND_DIMS = (24, 80, 40, 96, 192), (16, 32, 64, 128, 256)
+_GROUPS = (1, 2, 3, 4, 8)
+_MULTIPLES = tuple(2**n for n in range(9))
+_CHEAP_S = 0.5
+_WITH_GAPS = ("transposed", "strided")
+_LONGEST, _LONGEST_QUICK = 1025, 257  # tried
+
+# Announces each call, so that a crash has a name, and returns at the end.
+_Steps = Generator[Begin, None, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """Limits, declared or found, and for each that was found what the implementation said."""
+
+    limits: WorkloadLimits
+    found: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str | None:
+        """The limits in one line, with the line that declares them; None where there are none."""
+        words = self.limits.words
+        if not words:
+            return None
+        said = [f"{text} ({self.found[name]})" if name in self.found else text
+                for name, text in words.items()]  # fmt: skip
+        declare = f"; to declare it: LIMITS = {self.limits.as_dict}" if self.found else ""
+        return f"it takes {', '.join(said)}{declare}"
+
+
+def find(
+    name: str,
+    bind: Callable[[WorkloadSpec], SequenceSubject],
+    declared: WorkloadLimits,
+    dtypes: Sequence[str],
+    *,
+    layouts: Sequence[str],
+    quick: bool,
+) -> _Steps:
+    """Yield what is called next; returns the Domain. Declared limits are not looked for again.
+
+    `layouts` are those that the framework's arrays can have.
+    """
+    search = _Search(name=name, bind=bind, limits=declared)
+    base = yield from search.base(dtypes)
+    looks = (
+        [look for look in _looks(base, dtypes) if look.layout in ("plain", *layouts)]
+        if base
+        else []
+    )
+    if not (yield from search.any_refused(looks)):
+        return Domain(limits=declared)
+    yield from search.dtypes(base, dtypes)
+    yield from search.masks(base)
+    yield from search.head_dims(base)
+    yield from search.groups(base)
+    yield from search.lengths(base, longest=_LONGEST_QUICK if quick else _LONGEST)
+    yield from search.queries(base)
+    yield from search.layouts(base, layouts)
+    return Domain(limits=search.limits, found=search.found)
+
+
+def _looks(base: WorkloadSpec, dtypes: Sequence[str]) -> list[WorkloadSpec]:
+    """Workloads that are awkward in several ways at once, each dtype and mask among them."""
+    # On a CPU that has no instructions for it the third dtype is slow, so its forms are small.
+    forms = (
+        {"query_length": 33, "key_length": 65, "heads": 6, "kv_heads": 2, "head_dim": 24},
+        {"query_length": 65, "key_length": 33, "heads": 4, "kv_heads": 1, "head_dim": 80},
+        {"query_length": 1, "key_length": 1, "heads": 3, "kv_heads": 3, "head_dim": 256},
+        {"query_length": 257, "key_length": 257, "head_dim": 128},
+        {"query_length": 130, "key_length": 130, "head_dim": 16, "layout": "transposed"},
+        {"query_length": 17, "key_length": 17, "head_dim": 32, "layout": "expanded"},
+    )
+    turns = [dtypes[number % len(dtypes)] for number in range(len(forms))]
+    return [
+        replace(base, **form, dtype=dtype, causal=number % 2 == 0)
+        for number, (form, dtype) in enumerate(zip(forms, turns, strict=True))
+    ]
+
+
+@dataclass(kw_only=True)
+class _Search:
+    """The limits found so far, and what was said to each workload that was tried."""
+
+    name: str
+    bind: Callable[[WorkloadSpec], SequenceSubject]
+    limits: WorkloadLimits
+    found: dict[str, str] = field(default_factory=dict)
+    said: dict[WorkloadSpec, str | None] = field(default_factory=dict)
+
+    def refused(self, spec: WorkloadSpec) -> _Steps:
+        """Call it; returns what a clean refusal says, None where it is not refused."""
+        if spec not in self.said:
+            yield Begin(self.name, LIMITS, spec.name)
+            self.said[spec] = _refusal(self.bind, spec)
+        return self.said[spec]
+
+    def any_refused(self, specs: Sequence[WorkloadSpec]) -> _Steps:
+        for turn, spec in enumerate(specs):
+            fitted = self.limits.fitted(spec, turn)
+            if fitted and (yield from self.refused(fitted)):
+                return True
+        return False
+
+    def base(self, dtypes: Sequence[str]) -> _Steps:
+        """Returns the plainest workload that is not refused; None where all are."""
+        choices = product(*map(enumerate, (_LENGTHS, _HEAD_DIMS, dtypes, (True, False))))
+        for choice in sorted(choices, key=lambda choice: sum(index for index, _ in choice)):
+            (_, length), (_, head_dim), (_, dtype), (_, causal) = choice
+            spec = WorkloadSpec(
+                batch=1, heads=2, kv_heads=2, query_length=length, key_length=length,
+                head_dim=head_dim, dtype=dtype, causal=causal, seed=0,
+            )  # fmt: skip
+            fitted = self.limits.fitted(spec)
+            if fitted and not (yield from self.refused(fitted)):
+                return fitted
+        return None
+
+    def dtypes(self, base: WorkloadSpec, dtypes: Sequence[str]) -> _Steps:
+        if not self.limits.dtypes:
+            yield from self._choice("dtypes", [replace(base, dtype=d) for d in dtypes], dtypes)
+
+    def masks(self, base: WorkloadSpec) -> _Steps:
+        if self.limits.masks:
+            return
+        if text := (yield from self.refused(replace(base, causal=not base.causal))):
+            self._keep("masks", "causal" if base.causal else "full", text)
+
+    def head_dims(self, base: WorkloadSpec) -> _Steps:
+        """Where the first odd dimensions are refused, the other odd ones are not tried."""
+        if self.limits.head_dims:
+            return
+        odd = [replace(base, head_dim=dim) for dim in _ODD_DIMS]
+        tried = len(_ODD_DIMS)
+        if (yield from self.refused(odd[0])) and (yield from self.refused(odd[1])):
+            tried = 2
+        dims = sorted(_ODD_DIMS[:tried] + _ROUND_DIMS)
+        yield from self._choice("head_dims", [replace(base, head_dim=dim) for dim in dims], dims)
+
+    def groups(self, base: WorkloadSpec) -> _Steps:
+        if not self.limits.groups:
+            specs = [replace(base, heads=2 * group, kv_heads=2) for group in _GROUPS]
+            yield from self._choice("groups", specs, _GROUPS)
+
+    def lengths(self, base: WorkloadSpec, *, longest: int) -> _Steps:
+        """The multiple of all lengths, and the shortest and longest multiples of it."""
+
+        def at(length: int) -> WorkloadSpec:
+            return replace(base, query_length=length, key_length=length)
+
+        start, limits = base.key_length, self.limits
+        if limits.lengths == 1:
+            refusals = []
+            for multiple in _MULTIPLES:
+                if not (text := (yield from self.refused(at(start + multiple)))):
+                    break
+                refusals.append(text)
+            if refusals and len(refusals) < len(_MULTIPLES):
+                self._keep("lengths", multiple, refusals[0])
+        multiple = self.limits.lengths
+        for name, extreme in (("shortest", multiple), ("longest", longest // multiple * multiple)):
+            if name in limits.as_dict or extreme == start:
+                continue
+            if text := (yield from self.refused(at(extreme))):
+                taken, refused = start // multiple, extreme // multiple
+                while abs(taken - refused) > 1:
+                    middle = (taken + refused) // 2
+                    if (yield from self.refused(at(middle * multiple))):
+                        refused = middle
+                    else:
+                        taken = middle
+                self._keep(name, taken * multiple, text)
+
+    def queries(self, base: WorkloadSpec) -> _Steps:
+        """Fewer and more queries than keys."""
+        if self.limits.queries:
+            return
+        length = base.key_length
+        other = 2 * length
+        if self.limits.longest and other > self.limits.longest:
+            other = length - self.limits.lengths
+        if other < self.limits.shortest:
+            return
+        few, many = sorted((length, other))
+        fewer = yield from self.refused(replace(base, query_length=few, key_length=many))
+        more = yield from self.refused(replace(base, query_length=many, key_length=few))
+        if fewer and more:
+            self._keep("queries", "equal", fewer)
+        elif more:
+            self._keep("queries", "at most keys", more)
+        elif fewer:
+            self._keep("queries", "at least keys", fewer)
+
+    def layouts(self, base: WorkloadSpec, layouts: Sequence[str]) -> _Steps:
+        tried = [layout for layout in _WITH_GAPS if layout in layouts]
+        if self.limits.contiguous or not tried:
+            return
+        texts = []
+        for layout in tried:
+            texts.append((yield from self.refused(replace(base, layout=layout))))
+        if all(texts):
+            self._keep("contiguous", True, texts[0])
+
+    def _choice(self, name: str, specs: Sequence[WorkloadSpec], values: Sequence[Any]) -> _Steps:
+        """Keep the values that are taken, where some are not."""
+        texts = []
+        for spec in specs:
+            texts.append((yield from self.refused(spec)))
+        taken = tuple(v for v, text in zip(values, texts, strict=True) if not text)
+        if taken and len(taken) < len(values):
+            self._keep(name, taken, next(filter(None, texts)))
+
+    def _keep(self, name: str, value: Any, text: str) -> None:
+        self.limits = replace(self.limits, **{name: value})
+        self.found[name] = text
+
+
+def _refusal(bind: Callable[[WorkloadSpec], SequenceSubject], spec: WorkloadSpec) -> str | None:
+    """What a clean refusal says; None where the call returns, or raises anything else.
+
+    The backward is asked too where the forward is cheap: compiling it takes longer than it tells.
+    An output of another form is no refusal, and what a framework says to its gradient is none.
+    """
+    try:
+        call = bind(spec)
+        start = own_seconds()
+        out = call()
+        call.synchronize()
+        cheap = own_seconds() - start < _CHEAP_S
+        if cheap and call.has_backward and not call.form_problem("out", out):
+            call.gradients()
+            call.synchronize()
+    except Unsupported as refusal:
+        return str(refusal)
+    except Exception as error:
+        return refusal_text(error)
+    return None
+
+
+def refusal_text(error: Exception) -> str | None:
+    """The words of a clean refusal; None for an error of any other kind."""
+    if type(error).__name__ in _CLEAN_OF_TRITON:  # the place in the kernel comes before the words
+        lines = str(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
+    if not isinstance(error, _CLEAN):
+        return None
+    text = str(error).strip().partition("\n")[0][:200]
+    if not text:  # a bare assertion says nothing but its own line
+        text = (traceback.extract_tb(error.__traceback__)[-1].line or "").strip()
+    return f"{type(error).__name__}: {text}"
