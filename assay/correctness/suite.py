@@ -94,7 +94,7 @@ def run(
     if tested.second and shared:
         tested = replace(tested, in_second_process=tested.second(shared))
     total, planned, start = sum(len(specs) for specs, _ in cases.values()), 0, own_seconds()
-    passing: list[WorkloadSpec] = []
+    passing: dict[str, list[WorkloadSpec]] = {}
     for name in sorted(probes, key=lambda n: (in_second_process(probes[n]), len(cases[n][0]))):
         specs, needed = cases[name]
         planned += len(specs)
@@ -111,9 +111,9 @@ def run(
             results.append(_run_case(tested, probes[name], spec))
             if sum(result.status in _FAILED for result in results) >= _ENOUGH_FAILURES:
                 break
-        passing += [result.spec for result in results if result.status == "ok"]
+        passing[name] = [result.spec for result in results if result.status == "ok"]
         if any(result.status in _FAILED for result in results):
-            yield _failure(tested, name, probes[name], results, passing)
+            yield _failure(tested, name, probes[name], results, _evidence(name, passing))
         else:
             yield _summary(tested, name, results, planned=len(specs), needed=needed)
 
@@ -138,6 +138,17 @@ def _with_limits(
             subject=tested.name, metric=verdicts.LIMITS, value=None, unit="", reason=found.reason
         )
     return replace(tested, implementation=replace(implementation, limits=found.limits))
+
+
+def _evidence(name: str, passing: Mapping[str, list[WorkloadSpec]]) -> list[WorkloadSpec]:
+    """Return the cases whose values are known to be right, for the diagnosis of the probe `name`.
+
+    Other probes pass on wrong values too. Of those that compare values, accuracy says nothing of
+    gradients, and gradients nothing of the output.
+    """
+    silent = "gradients" if name == "accuracy" else "accuracy"
+    speaking = [other for other in _DIAGNOSED if other == name or other != silent]
+    return [spec for other in speaking for spec in passing.get(other, ())]
 
 
 def _run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
+
+T = TypeVar("T")
 
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
@@ -32,9 +35,11 @@ class Failure:
     allowed: np.ndarray
 
     def shares(self, values: np.ndarray) -> np.ndarray:
-        """Return the distance of each element from other values, in budgets."""
+        """Return the distance of each element from other values, in budgets; NaN is NaN."""
+        same = (self.actual == values) | (np.isnan(self.actual) & np.isnan(values))
         with np.errstate(invalid="ignore"):
-            return np.nan_to_num(np.abs(self.actual - values) / self.allowed, nan=np.inf)
+            distance = np.abs(self.actual - values) / self.allowed
+        return np.where(same, 0.0, np.nan_to_num(distance, nan=np.inf))
 
     def share(self, values: np.ndarray) -> float:
         """Return the largest distance from other values, in budgets."""
@@ -53,20 +58,40 @@ def likely_cause(
 ) -> str | None:
     """Return why the failing cases fail, as far as that can be told."""
     condition = patterns.common_condition(failing, passing)
-    examined = [_failure(bind(spec)) for spec in _some(failing)]
-    failures = [failure for failure in examined if failure]
-    cause = _explanation(failures, [make(spec) for spec in _some(passing)]) if failures else None
+    failures, raising = _failures(_affordable(failing), bind)
+    masks = {spec.causal for spec in failing}
+    alike = _affordable([spec for spec in passing if spec.causal in masks])  # they refute most
+    cause = _explanation(_some(failures), [make(s) for s in _some(alike)]) if failures else None
+    if cause and raising:
+        cause = f"where it does not raise, {cause}"
     if cause and condition:
         return f"{cause} (it fails only {condition})"
     return cause or (f"it fails only {condition}" if condition else None)
 
 
-def _some(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
-    """Return some cases from the cheapest to the costliest that is affordable."""
+def _affordable(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:
+    """Return each case that is not too costly, the cheapest first, and at least one."""
     ordered = sorted(dict.fromkeys(specs), key=cost)
-    affordable = [spec for spec in ordered if cost(spec) <= _MOST_COST] or ordered[:1]
-    step = max(1.0, (len(affordable) - 1) / (_EXAMINED - 1))
-    return [affordable[round(n * step)] for n in range(min(_EXAMINED, len(affordable)))]
+    return [spec for spec in ordered if cost(spec) <= _MOST_COST] or ordered[:1]
+
+
+def _some(ordered: Sequence[T]) -> list[T]:
+    """Return a few, spread evenly from the first to the last."""
+    step = max(1.0, (len(ordered) - 1) / (_EXAMINED - 1))
+    return [ordered[round(n * step)] for n in range(min(_EXAMINED, len(ordered)))]
+
+
+def _failures(
+    specs: Sequence[WorkloadSpec], bind: Callable[[WorkloadSpec], SequenceSubject]
+) -> tuple[list[Failure], int]:
+    """Run cases again; return those with a wrong tensor, and the number of those that raise."""
+    failures, raising = [], 0
+    for spec in specs:
+        try:
+            failures.append(_failure(bind(spec)))
+        except Exception:  # printed when the probe ran the case
+            raising += 1
+    return [failure for failure in failures if failure], raising
 
 
 def _failure(call: SequenceSubject) -> Failure | None:
@@ -95,12 +120,12 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
     gradient that is wrong where the output is right explains no wrong output."""
     first = min((f.tensor for f in failures), key=_ORDER.index)
     failures = [f for f in failures if f.tensor == first]
-    for explain in (_rows_without_keys, _not_finite, _rounding_beyond_budget):
+    for explain in (_rows_without_keys, _rounding_beyond_budget):
         if cause := explain(failures):
             return cause
     if cause := _known_bug(failures, passed, Failure.share):
         return cause
-    for explain in (_wrong_lse, _wrong_factor, _low_precision):
+    for explain in (_not_finite, _wrong_lse, _wrong_factor, _low_precision):
         if cause := explain(failures):
             return cause
     if cause := _known_bug(failures, passed, Failure.share_of_wrong_rows):
@@ -161,12 +186,8 @@ def _known_bug(
     """Return the bug whose result fits every failure best and would not show where cases passed."""
     fits: dict[str, list[float]] = {}
     for failure in failures:
-        for bug, values in _results_of_bugs(failure.workload, failure.tensor):
-            if values.shape != failure.right.shape:
-                continue
-            share = distance(failure, values)
-            if share <= _MATCH and _shows(values, failure.right, failure.allowed):
-                fits.setdefault(bug, []).append(share)
+        for bug, share in _fitting(failure, distance).items():
+            fits.setdefault(bug, []).append(share)
     candidates = {bug: max(shares) for bug, shares in fits.items() if len(shares) == len(failures)}
     if len(candidates) > 1:
         refuted = _refuted(passed, failures[0].tensor, set(candidates))
@@ -175,6 +196,20 @@ def _known_bug(
         return None
     best = min(candidates.values())
     return next(bug for bug, share in candidates.items() if share <= max(1.0, 1.5 * best))
+
+
+def _fitting(
+    failure: Failure, distance: Callable[[Failure, np.ndarray], float]
+) -> dict[str, float]:
+    """Return the bugs that a failure may be, each with the distance of its nearest result: a bug
+    has several where kernels differ in what follows from it."""
+    nearest: dict[str, float] = {}
+    for bug, values in _results_of_bugs(failure.workload, failure.tensor):
+        if values.shape == failure.right.shape:
+            share = distance(failure, values)
+            if share <= _MATCH and _shows(values, failure.right, failure.allowed):
+                nearest[bug] = min(share, nearest.get(bug, share))
+    return nearest
 
 
 def _shows(values: np.ndarray, right: np.ndarray, allowed: np.ndarray) -> bool:

@@ -1,0 +1,58 @@
+"""The likely cause is drawn from the cases that say something about it, and from those alone."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import assay
+from assay.attention.sequence import eager
+from assay.correctness import suite
+
+
+def top_left(q, k, v, *, causal, scale):
+    """Attention whose causal mask is right on equal lengths only."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    scores = scale * (q.float() @ k.float().mT)
+    if causal:
+        ahead = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(ahead, float("-inf"))
+    return (scores.softmax(-1) @ v.float()).to(q.dtype)
+
+
+def test_a_case_that_raises_leaves_the_others_their_cause():
+    """A kernel that lacks a dtype raises on some cases, and its mask is wrong on others. One that
+    raised was enough, and no cause was named at all."""
+
+    def attention(q, k, v, *, causal, scale):
+        if q.dtype == torch.float16:
+            raise TypeError("float16 is not implemented")
+        return top_left(q, k, v, causal=causal, scale=scale)
+
+    (failure,) = assay.check(attention, probes=["shapes"], quick=True).failures
+    assert "where it does not raise, the causal mask is aligned top-left" in failure.cause
+
+
+def test_where_every_failing_case_raises_their_condition_is_named():
+    def attention(q, k, v, *, causal, scale):
+        if q.dtype == torch.float16:
+            raise TypeError("float16 is not implemented")
+        return eager.attention(q, k, v, causal=causal, scale=scale)
+
+    (failure,) = assay.check(attention, probes=["shapes"], quick=True).failures
+    assert failure.cause == "it fails only in float16"
+
+
+def test_a_probe_that_compares_no_values_is_no_evidence():
+    """Metamorphic holds on 33 queries and 65 keys, as scores may be shifted under any mask. That
+    case counted as right, so the condition was lost."""
+    verdict = assay.check(top_left, probes=["metamorphic", "shapes"], quick=True)
+    (failure,) = verdict.failures
+    assert failure.cause.endswith("(it fails only where Sq != Sk and the mask is causal)")
+
+
+def test_an_output_that_is_right_says_nothing_of_gradients():
+    passing = {name: [name] for name in ("accuracy", "gradients", "purity", "shapes")}
+    assert suite._evidence("gradients", passing) == ["gradients", "shapes"]
+    assert suite._evidence("shapes", passing) == ["gradients", "shapes"]
+    assert suite._evidence("accuracy", passing) == ["accuracy", "shapes"]
