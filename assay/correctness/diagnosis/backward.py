@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.correctness.diagnosis.forward import attend
+from assay.workloads.spec import WorkloadSpec
 from assay.workloads.visibility import visibility_mask
 from assay.workloads.workload import Workload
 
@@ -17,6 +18,7 @@ Gradients = Iterator[tuple[str, np.ndarray]]  # the bug in words, and the gradie
 
 _UNMASKED = "the backward ignores the mask: it recomputes weights of keys that the forward hid"
 _CAUSAL = "the backward applies a causal mask that the forward does not"
+_TOP_LEFT = "the causal mask of the backward is aligned top-left, that of the forward bottom-right"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,8 @@ class _Intermediates:
     grad: np.ndarray  # dO, [B, H, M, D]
     grad_p: np.ndarray  # [B, H, M, N]
     delta: np.ndarray  # [B, H, M, 1]
-    causal: np.ndarray  # bool [M, N]: the keys that a causal mask shows
+    blind: np.ndarray  # bool [B, H, M, 1]: rows that see no key in the forward
+    masks: dict[str, np.ndarray]  # bool [M, N] by bug: the keys that a wrong backward shows
     scale: float
     group: int
 
@@ -76,18 +79,28 @@ def _intermediates(w: Workload) -> _Intermediates:
         grad=grad,
         grad_p=grad @ values.swapaxes(-1, -2),
         delta=(grad * right.out).sum(axis=-1, keepdims=True),
-        causal=visibility_mask(w.spec.query_length, w.spec.key_length, causal=True),
+        blind=np.isneginf(right.lse)[..., None],
+        masks=_wrong_masks(w.spec),
         scale=w.spec.scale,
         group=group,
     )
 
 
+def _wrong_masks(spec: WorkloadSpec) -> dict[str, np.ndarray]:
+    causal = visibility_mask(spec.query_length, spec.key_length, causal=True)
+    masks = {_UNMASKED: np.ones_like(causal), _CAUSAL: causal}
+    return masks | {_TOP_LEFT: np.tril(np.ones_like(causal))} if spec.causal else masks
+
+
 def _recomputed_weights(p: _Intermediates) -> Gradients:
     """Yield P [B, H, M, N] recomputed with another mask than the forward's, normalised by the
-    forward's LSE or anew."""
-    for bug, mask in ((_UNMASKED, np.ones_like(p.causal)), (_CAUSAL, p.causal)):
+    forward's LSE, of a row without keys 0 or -inf, or anew."""
+    for bug, mask in p.masks.items():
         scores = np.where(mask, p.scores, -np.inf)
-        yield bug, np.exp(np.minimum(scores - p.lse, 700.0))
+        by_lse = np.exp(np.minimum(scores - p.lse, 700.0))
+        yield bug, by_lse
+        if p.blind.any():
+            yield bug, np.where(p.blind & mask, np.inf, by_lse)
         highest = scores.max(axis=-1, keepdims=True)
         weights = np.exp(scores - np.where(np.isneginf(highest), 0.0, highest))
         total = weights.sum(axis=-1, keepdims=True)

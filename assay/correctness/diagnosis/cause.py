@@ -21,6 +21,7 @@ T = TypeVar("T")
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
 _ORDER = ("out", "lse", *TENSORS[1:])  # in which an error spreads
+_MOST_ROUNDING = 30.0  # budgets, that sums in half precision may be off by
 _MATCH = 3.0  # budgets, within which a result is that of a known bug
 
 
@@ -268,17 +269,30 @@ def _wrong_factor(failures: Sequence[Failure]) -> str | None:
 
 
 def _low_precision(failures: Sequence[Failure]) -> str | None:
-    for failure in reversed(failures):
-        is_float32 = failure.workload.spec.dtype == "float32"
-        if is_float32 and (dtype := patterns.lower_precision(failure.actual, failure.right)):
-            return (
-                f"errors are of the size of {dtype} rounding: {failure.tensor} of a float32 input "
-                "is computed in lower precision"
-            )
+    """Explain failures that are all of the size of some rounding: one that is not has another
+    cause, and the others may have that too."""
     last = failures[-1]
-    if last.workload.spec.dtype != "float32" and last.share(last.right) < 30:
+    names = [_precision(failure) for failure in failures]
+    if not all(names):
+        return None
+    if lower := [name for f, name in zip(failures, names, strict=True) if _is_float32(f)]:
         return (
-            f"{last.tensor} is right except for rounding: sums or weights are kept in "
-            f"{last.workload.spec.dtype}, wanted float32"
+            f"errors are of the size of {lower[-1]} rounding: {last.tensor} of a float32 input "
+            "is computed in lower precision"
         )
-    return None
+    return (
+        f"{last.tensor} is right except for rounding: sums or weights are kept in {names[-1]}, "
+        "wanted float32"
+    )
+
+
+def _precision(failure: Failure) -> str | None:
+    """Return the precision whose rounding a failure may be; None where it is more than that."""
+    if _is_float32(failure):
+        return patterns.lower_precision(failure.actual, failure.right)
+    rounding = failure.share(failure.right) < _MOST_ROUNDING
+    return failure.workload.spec.dtype if rounding else None
+
+
+def _is_float32(failure: Failure) -> bool:
+    return failure.workload.spec.dtype == "float32"

@@ -3,7 +3,7 @@
 A wrong result that equals that of a bug, within the error budget, names the cause.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -14,7 +14,8 @@ from assay.attention.reference import Result
 from assay.correctness.diagnosis import masks
 from assay.workloads.workload import Workload
 
-TILES = (16, 32, 64, 128, 256, 512)
+TILES = (4, 8, 16, 32, 64, 128, 256, 512)
+BOUNDS = (5, 8, 10, 15, 16, 20, 30, 32, 40, 50, 60, 64, 80, 88, 100, 128, 200, 256, 500, 512, 1000)
 
 Bugs = Iterator[tuple[str, Result]]  # the bug in words, and the result of attention that has it
 
@@ -25,7 +26,8 @@ def bugs(workload: Workload) -> Bugs:
     yield from _scale_bugs(workload)
     yield from _head_bugs(workload)
     yield from _tile_bugs(workload)
-    yield "the output is not divided by the softmax sum", _unnormalised(workload)
+    yield from _clamp_bugs(workload)
+    yield from _normaliser_bugs(workload)
     yield "only the first of several equal largest scores is attended to", _first_largest(workload)
 
 
@@ -53,19 +55,36 @@ def _mask_bugs(w: Workload) -> Bugs:
     if w.spec.causal and not w.spec.packed:
         others = replace(w, spec=replace(w.spec, causal=False)).visible if w.spec.extras else True
         for bug, visible in masks.misplaced(w.spec).items():
-            yield bug, attend(w, visible=visible & others)
+            yield from _each(bug, _masked(w, visible=visible & others))
         for value, way in product((1e4, 1e6), ("lowered by ", "filled with -")):
             bug = f"masked scores are {way}{value:g}, a finite number that other scores outweigh"
             yield bug, _masked_by_finite(w, value=value, added=way == "lowered by ")
+    for bug, visible in masks.bounded_by_queries(w).items():
+        yield from _each(bug, _masked(w, visible=visible))
     for bug, visible in masks.options_misread(w).items():
         yield bug, attend(w, visible=visible)
 
 
+def _each(bug: str, results: Iterable[Result]) -> Bugs:
+    """Yield one bug with each result that it may have."""
+    return ((bug, result) for result in results)
+
+
+def _masked(w: Workload, *, visible: np.ndarray) -> Iterator[Result]:
+    """Yield attention with another mask. A row that it leaves without a key is zeros; or 0/0; or,
+    where hidden scores are a finite number, the mean of all values."""
+    right = attend(w, visible=visible)
+    yield right
+    blind = ~visible.any(axis=-1, keepdims=True)  # [B or 1, H or 1, M, 1]
+    if blind.any():
+        _, values = scores_of(w)
+        for row in (np.nan, values.mean(axis=-2, keepdims=True)):
+            yield _only_output(np.where(blind, row, right.out))
+
+
 def _masked_by_finite(w: Workload, *, value: float, added: bool) -> Result:
     scores, values = scores_of(w)
-    scores = np.where(w.visible, scores, scores - value if added else -value)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return _divided(weights, values, weights.sum(axis=-1, keepdims=True))
+    return _softmax(np.where(w.visible, scores, scores - value if added else -value), values)
 
 
 def _scale_bugs(w: Workload) -> Bugs:
@@ -124,10 +143,11 @@ def _tile_bugs(w: Workload) -> Bugs:
     columns = np.arange(keys)
     for tile in TILES:
         left = keys % tile
-        if keys > tile and left:
-            bug = f"the last, partial tile of {tile} keys is dropped"
-            yield bug, attend(w, visible=w.visible & (columns < keys - left))
         if left:
+            dropped = list(_masked(w, visible=w.visible & (columns < keys - left)))
+            bug = f"the last, partial tile of {tile} keys is dropped"
+            yield from _each(bug, dropped if keys > tile else ())
+            yield from _each(f"{bug}, also where there is no other", dropped)
             bug = f"the padding of the last tile of {tile} keys is not masked: its zeros count"
             yield bug, _zeros_counted(w, count=tile - left)
         if keys > tile:
@@ -152,9 +172,18 @@ def _zeros_counted(w: Workload, *, count: int) -> Result:
 def _exponentials(w: Workload) -> tuple[np.ndarray, np.ndarray]:
     """Return exp(score - row maximum) [B, H, M, N], and the values for each query head."""
     scores, values = scores_of(w)
-    scores = np.where(w.visible, scores, -np.inf)
+    return _shifted_exp(np.where(w.visible, scores, -np.inf)), values
+
+
+def _shifted_exp(scores: np.ndarray) -> np.ndarray:
     highest = scores.max(axis=-1, keepdims=True)
-    return np.exp(scores - np.where(np.isneginf(highest), 0.0, highest)), values
+    return np.exp(scores - np.where(np.isneginf(highest), 0.0, highest))
+
+
+def _softmax(scores: np.ndarray, values: np.ndarray) -> Result:
+    """Return attention with scores [B, H, M, N] that are masked already; -inf hides a key."""
+    weights = _shifted_exp(scores)
+    return _divided(weights, values, weights.sum(axis=-1, keepdims=True))
 
 
 def _weighted(w: Workload, *, weight: np.ndarray) -> Result:
@@ -163,9 +192,38 @@ def _weighted(w: Workload, *, weight: np.ndarray) -> Result:
     return _divided(weights, values, weights.sum(axis=-1, keepdims=True))
 
 
-def _unnormalised(w: Workload) -> Result:
+def _clamp_bugs(w: Workload) -> Bugs:
+    """Yield scores that are cut off at a bound, after the scale is applied or before."""
+    scores, values = scores_of(w)
+    highest = np.abs(np.where(w.visible, scores, 0.0)).max()
+    factors = {"before the softmax": 1.0, "before the scale is applied": w.spec.scale}
+    for (when, factor), bound in product(factors.items(), BOUNDS):
+        if (limit := factor * bound) < highest:
+            both_sides = np.clip(scores, -limit, limit)
+            bug = f"scores are clamped to +-{bound} {when}"
+            # Clamped after the mask, a hidden key counts as much as the lowest score.
+            for hidden in (-np.inf, -limit):
+                yield bug, _softmax(np.where(w.visible, both_sides, hidden), values)
+            lowered = np.where(w.visible, np.minimum(scores, limit), -np.inf)
+            yield f"scores are clamped to at most {bound} {when}", _softmax(lowered, values)
+
+
+def _normaliser_bugs(w: Workload) -> Bugs:
+    """Yield weights that are not divided by their row's sum, or twice: by the sum of exp(score),
+    less the row's maximum or not."""
     weights, values = _exponentials(w)
-    return _divided(weights, values, np.ones_like(weights[..., :1]))
+    total = weights.sum(axis=-1, keepdims=True)
+    yield (
+        "the output is not divided by the softmax sum",
+        _divided(weights, values, np.ones_like(total)),
+    )
+    scores, _ = scores_of(w)
+    highest = np.where(w.visible, scores, -np.inf).max(axis=-1, keepdims=True)
+    for second in (total, total * np.exp(np.clip(highest, -700.0, 700.0))):
+        yield (
+            "weights are normalised twice: divided by the softmax sum two times",
+            _divided(weights, values, total * second),
+        )
 
 
 def _first_largest(w: Workload) -> Result:
@@ -175,5 +233,8 @@ def _first_largest(w: Workload) -> Result:
 
 
 def _divided(weights: np.ndarray, values: np.ndarray, total: np.ndarray) -> Result:
-    out = (weights / np.where(total == 0, 1.0, total)) @ values
+    return _only_output((weights / np.where(total == 0, 1.0, total)) @ values)
+
+
+def _only_output(out: np.ndarray) -> Result:
     return Result(out=out, lse=np.full(out.shape[:-1], np.nan))  # explains no wrong LSE

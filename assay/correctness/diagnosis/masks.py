@@ -1,5 +1,6 @@
 """Masks with a known bug: the keys that a query then sees, bool [.., M, N], by the bug in words."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -30,14 +31,13 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
             ahead < offset
         ),
         "a query sees one future key: the mask is off by one": ahead <= offset + 1,
+        "the diagonal is shifted by Sq - Sk, wanted Sk - Sq: the sign of the offset is wrong": (
+            ahead <= -offset
+        ),
     }
-    for tile in (1, *TILES):
-        end = -(-spec.query_length // tile) * tile
-        bug = (
-            f"the loop over keys stops at the number of queries (in tiles of {tile}): "
-            "keys are lost where Sq < Sk"
-        )
-        masks[bug] = (ahead <= offset) & (columns < end)
+    for words, within in _within_queries(spec):
+        bug = f"a causal loop over keys stops at the number of queries{words}: keys are lost"
+        masks[bug] = (ahead <= offset) & within
     for tile in TILES[:-1]:  # of 128 no case has a second tile of queries and still more keys
         bug = (
             f"a tile of {tile} queries stops at the key of its own last row, as if there were no "
@@ -55,6 +55,25 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
             bug = f"a tile past the diagonal is not masked ({tile_m} queries x {tile_n} keys)"
             masks[bug] = (ahead <= offset) | past
     return {bug: mask[None, None] for bug, mask in masks.items()}
+
+
+def bounded_by_queries(w: Workload) -> dict[str, np.ndarray]:
+    """Return masks of loops over keys that end at the number of queries, whatever the mask."""
+    masks = {}
+    for words, within in _within_queries(w.spec):
+        bug = (
+            f"keys are bounded by Sq, not by Sk{words}: those beyond are never seen, causal or not"
+        )
+        masks[bug] = w.visible & within
+    return masks
+
+
+def _within_queries(spec: WorkloadSpec) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the keys, [N], before the number of queries, exactly or in whole tiles, and in words
+    which of these it is."""
+    for tile in (1, *TILES):
+        end = -(-spec.query_length // tile) * tile
+        yield f" (in tiles of {tile})" if tile > 1 else "", np.arange(spec.key_length) < end
 
 
 def options_misread(w: Workload) -> dict[str, np.ndarray]:

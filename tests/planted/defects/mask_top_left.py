@@ -4,4 +4,4 @@ BASE = "eager_plain"
 REPLACE = {"seen.tril(keys - queries)": "seen.tril()"}
 PLANTED = "mask aligned top-left"
 CAUGHT_BY = ("accuracy", "causality", "shapes")
-CAUSE = ("top-left", "alignment", "aligned")
+CAUSE = "the causal mask is aligned top-left"
