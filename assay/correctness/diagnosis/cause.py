@@ -1,5 +1,6 @@
 """The likely cause of a failure in words, from the failing cases and those that passed."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -21,6 +22,7 @@ T = TypeVar("T")
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
 _ORDER = ("out", "lse", *TENSORS[1:])  # in which an error spreads
+_NAMED = 2  # bugs that fit equally well
 _MOST_ROUNDING = 30.0  # budgets, that sums in half precision may be off by
 _MATCH = 3.0  # budgets, within which a result is that of a known bug
 
@@ -36,10 +38,17 @@ class Failure:
     allowed: np.ndarray
 
     def shares(self, values: np.ndarray) -> np.ndarray:
-        """Return the distance of each element from other values, in budgets; NaN is NaN."""
+        """Return the distance of each element from other values, in budgets; NaN is NaN.
+
+        Rounding grows with what is rounded, and so does the budget where a row of the other values
+        is larger than the right one.
+        """
         same = (self.actual == values) | (np.isnan(self.actual) & np.isnan(values))
-        with np.errstate(invalid="ignore"):
-            distance = np.abs(self.actual - values) / self.allowed
+        size, right_size = (np.abs(a).max(axis=-1, keepdims=True) for a in (values, self.right))
+        comparable = np.isfinite(size) & np.isfinite(right_size) & (right_size > 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            growth = np.where(comparable, np.maximum(size / right_size, 1.0), 1.0)
+            distance = np.abs(self.actual - values) / (self.allowed * growth)
         return np.where(same, 0.0, np.nan_to_num(distance, nan=np.inf))
 
     def share(self, values: np.ndarray) -> float:
@@ -196,7 +205,23 @@ def _known_bug(
     if not candidates:
         return None
     best = min(candidates.values())
-    return next(bug for bug, share in candidates.items() if share <= max(1.0, 1.5 * best))
+    return _in_words([bug for bug, share in candidates.items() if share <= max(1.0, 1.5 * best)])
+
+
+def _in_words(tied: Sequence[str]) -> str:
+    """Return bugs that no case tells apart, the likeliest two; those that differ in one number, the
+    size of a tile, are one bug."""
+    variants: dict[str, list[str]] = {}
+    for bug in tied:
+        variants.setdefault(re.sub(r"\d+", "{}", bug), []).append(bug)
+    words = []
+    for pattern, bugs in variants.items():
+        sizes = [size for bug in bugs for size in re.findall(r"\d+", bug)]
+        if len(bugs) > 1 and len(sizes) == len(bugs):
+            words.append(pattern.format(f"{', '.join(sizes[:-1])} or {sizes[-1]}"))
+        else:
+            words.append(bugs[0])
+    return ", or ".join(words[:_NAMED])
 
 
 def _fitting(

@@ -1,6 +1,5 @@
 """Masks with a known bug: the keys that a query then sees, bool [.., M, N], by the bug in words."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -35,9 +34,6 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
             ahead <= -offset
         ),
     }
-    for words, within in _within_queries(spec):
-        bug = f"a causal loop over keys stops at the number of queries{words}: keys are lost"
-        masks[bug] = (ahead <= offset) & within
     for tile in TILES[:-1]:  # of 128 no case has a second tile of queries and still more keys
         bug = (
             f"a tile of {tile} queries stops at the key of its own last row, as if there were no "
@@ -58,22 +54,14 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
 
 
 def bounded_by_queries(w: Workload) -> dict[str, np.ndarray]:
-    """Return masks of loops over keys that end at the number of queries, whatever the mask."""
+    """Return masks of loops over keys that end at the number of queries, exactly or in tiles."""
     masks = {}
-    for words, within in _within_queries(w.spec):
-        bug = (
-            f"keys are bounded by Sq, not by Sk{words}: those beyond are never seen, causal or not"
-        )
-        masks[bug] = w.visible & within
-    return masks
-
-
-def _within_queries(spec: WorkloadSpec) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the keys, [N], before the number of queries, exactly or in whole tiles, and in words
-    which of these it is."""
     for tile in (1, *TILES):
-        end = -(-spec.query_length // tile) * tile
-        yield f" (in tiles of {tile})" if tile > 1 else "", np.arange(spec.key_length) < end
+        end = -(-w.spec.query_length // tile) * tile
+        words = f" (in tiles of {tile})" if tile > 1 else ""
+        bug = f"keys are bounded by Sq instead of Sk{words}: the loop over them ends too early"
+        masks[bug] = w.visible & (np.arange(w.spec.key_length) < end)
+    return masks
 
 
 def options_misread(w: Workload) -> dict[str, np.ndarray]:

@@ -8,4 +8,4 @@ REPLACE = {
 }
 PLANTED = "keys from the number of queries on are never seen"
 CAUGHT_BY = ("shapes", "accuracy")
-CAUSE = "keys are bounded by Sq, not by Sk: those"
+CAUSE = "keys are bounded by Sq instead of Sk: the loop"

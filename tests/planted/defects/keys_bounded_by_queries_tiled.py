@@ -4,4 +4,4 @@ BASE = "online_tiles"
 REPLACE = {"range(0, keys, TILE)": "range(0, min(queries, keys), TILE)"}
 PLANTED = "the loop over tiles of keys ends at the number of queries"
 CAUGHT_BY = ("shapes", "accuracy")
-CAUSE = "keys are bounded by Sq, not by Sk (in tiles of 64)"
+CAUSE = "keys are bounded by Sq instead of Sk (in tiles of 64)"
