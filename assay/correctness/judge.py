@@ -132,6 +132,11 @@ def compare_all(call: Subject, **options: Any) -> list[TensorComparison]:
     return comparisons
 
 
+def is_right(call: Subject) -> bool:
+    """Return whether output, LSE and gradients are within their budgets."""
+    return all(comparison.holds for comparison in compare_all(call))
+
+
 def measurements(comparisons: list[TensorComparison]) -> list[Measurement]:
     """Return the largest error of each tensor, and the share of its budget."""
     measured = []
@@ -169,7 +174,7 @@ def worst(
     )
 
 
-def unmoved(metric: str, moved: np.ndarray, text: str, cause: str) -> Measurement:
+def unmoved(metric: str, moved: np.ndarray, text: str, cause: str | None = None) -> Measurement:
     """Return the outcome for an output that must not change; `moved` is in budgets, NaN a failure
     that `text` describes."""
     share = float(np.nan_to_num(moved, nan=np.inf).max())

@@ -282,16 +282,23 @@ def _is_as_bad(share: float | None, first: float | None) -> bool:
 def _passes_on_fresh_copy(
     tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
 ) -> bool:
-    """Return whether the case passes on a copy of the implementation that was never called.
+    """Return whether the case passes on a copy of the implementation that was never called, and
+    its values are right on another: some probes pass on wrong values too.
 
     Memory is poisoned meanwhile: a result that depends on unwritten memory is not state.
     """
     if not tested.fresh:
         return False
-    fresh = replace(tested.fresh(), limits=tested.implementation.limits)
-    copy = replace(tested, implementation=fresh)
-    with framework_of(copy.implementation).poisoned(tested.device):
-        return _run_case(copy, probe, spec).status == "ok"
+    with framework_of(tested.implementation).poisoned(tested.device):
+        first, second = (replace(tested, implementation=tested.fresh()) for _ in range(2))
+        return _run_case(first, probe, spec).status == "ok" and _is_right(second, spec)
+
+
+def _is_right(tested: TestedImplementation, spec: WorkloadSpec) -> bool:
+    try:
+        return judge.is_right(tested.bind(spec))
+    except Exception:
+        return False
 
 
 def _diagnosis(

@@ -37,14 +37,18 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     measurements = []
     for entry in range(workload.spec.batch):
         own = slice(entry, entry + 1)
-        alone = judge.values(call.on(_only(workload, own)))
+        single = call.on(_only(workload, own))
         text = f"entry {entry} of the batch differs when it is alone"
-        moved = np.abs(alone - together[own]) / allowed[own]
-        measurements.append(judge.unmoved("batch", moved, text, _CAUSE))
+        moved = np.abs(judge.values(single) - together[own]) / allowed[own]
+        outcome = judge.unmoved("batch", moved, text, _CAUSE)
+        if outcome.status != "ok" and not judge.is_right(single):
+            outcome = judge.unmoved("batch", moved, text)  # wrong by itself, not by its neighbours
+        measurements.append(outcome)
     beside = judge.values(call.on(_loud_neighbours(workload)))
     moved = np.abs(beside - together)[:1] / allowed[:1]
     text = "entry 0 of the batch changes when only other entries do"
-    return [*measurements, judge.unmoved("batch", moved, text, _CAUSE)]
+    cause = _CAUSE if np.isfinite(together[:1]).all() else None
+    return [*measurements, judge.unmoved("batch", moved, text, cause)]
 
 
 def _only(workload: Workload, entry: slice) -> Workload:

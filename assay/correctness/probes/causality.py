@@ -74,6 +74,9 @@ def _moved_output(
     loud = generator.standard_normal(k[:, :, hidden:].shape) * _LOUD[spec.dtype]
     k[:, :, hidden:] = rounded(loud.astype(np.float32), spec.dtype)
     v[:, :, hidden:] = 100.0
+    if not np.isfinite(before[:, :, : row + 1]).all():
+        text = f"query {row} or one before it is not finite, before any key changes"
+        return judge.failed("causality", text)
     after = judge.values(call.on(replace(workload, k=k, v=v)))
     moved = np.abs(after - before)[:, :, : row + 1] / allowed[:, :, : row + 1]
     if not np.isfinite(moved).all():
@@ -94,6 +97,9 @@ def _leaked_gradient(call: SequenceSubject, workload: Workload, row: int) -> Mea
         if call.form_problem(name, gradient):
             continue  # the gradients probe reports it
         sizes = np.abs(call.numpy(gradient))
+        if not np.isfinite(sizes).all():
+            text = f"{name} is not finite for a loss over queries up to {row} only"
+            return judge.failed("causality", text)
         leaked = sizes[:, :, hidden:]
         if not (leaked <= _NEGLIGIBLE * sizes.max()).all():
             text = (

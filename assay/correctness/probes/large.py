@@ -64,5 +64,6 @@ def _compared(call: SequenceSubject, tensor: str, array: Any, repeats: int) -> M
         comparison = judge.compare(tensor, part, call)
         if not comparison.holds:
             prefix = f"batch entries from {number * batch} on of {repeats * batch}: "
-            return judge.worst("large", [comparison], prefix, "an index of 32 bits wraps around")
+            cause = "an index of 32 bits wraps around" if judge.is_right(call) else None
+            return judge.worst("large", [comparison], prefix, cause)
     return judge.passed("large")

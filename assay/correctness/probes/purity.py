@@ -68,7 +68,7 @@ def _compared(
     """
     if all(comparison.holds for comparison in comparisons):
         return judge.worst("purity", comparisons)
-    if not all(comparison.holds for comparison in judge.compare_all(call)):
+    if not judge.is_right(call):
         return judge.unsupported("purity", "it is wrong on its first inputs already")
     shape = spec or call.workload.spec
     if right_in_fresh_process(call, shape):
@@ -150,7 +150,7 @@ def _inputs_changed_in_place(call: SequenceSubject, workload: Workload) -> list[
             return []
         comparisons = judge.compare_forward(replace(copy, workload=other))
         prefix = f"after {words} changed in place, in the same memory, "
-        measurements.append(_compared(call, comparisons, prefix, _REMEMBERED))
+        measurements.append(_compared(call, comparisons, prefix, _REMEMBERED, other.spec))
     return measurements
 
 

@@ -35,7 +35,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     comparisons = judge.compare_all(call)
     if not all(c.holds for c in comparisons):
         plain = call.on(replace(workload, spec=replace(workload.spec, layout="plain")))
-        if not all(c.holds for c in judge.compare_all(plain)):
+        if not judge.is_right(plain):
             return [judge.unsupported("strides", "it is wrong in contiguous memory too")]
     cause = "memory is read as if it were contiguous: strides or the offset are not used"
     return [judge.worst("strides", comparisons, f"in {workload.spec.layout} memory, ", cause)]

@@ -1,0 +1,115 @@
+"""State, memory and rounding are blamed only for what is right without them.
+
+A kernel that is wrong on a shape, whoever calls it and whenever, was told as one that keeps a
+buffer, reads memory it never wrote, or mixes up batch entries, by probes that change the shape.
+"""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from bound_calls import bound, written
+
+import assay
+from assay.attention import contract
+from assay.correctness import suite
+from assay.correctness.probes import batch, causality, determinism, gradients, metamorphic
+
+MASKED = """\
+group = q.shape[1] // k.shape[1]
+k, v = (x.repeat_interleave(group, 1).float() for x in (k, v))
+scores = scale * (q.float() @ k.mT)
+if causal:
+    ahead = torch.ones(scores.shape[-2:], dtype=torch.bool).triu({diagonal} + 1)
+    scores = scores.masked_fill(ahead, {hidden})
+return (scores.softmax(-1) @ v).to(q.dtype)"""
+STATELESS = {
+    "top_left": ("0", 'float("-inf")'),
+    "wrong_sign": ("q.shape[2] - k.shape[2]", "-3e38"),
+    "wrong_sign_nan": ("q.shape[2] - k.shape[2]", 'float("-inf")'),
+}
+ELSEWHERE = (
+    "state", "earlier call", "remembered", "never written", "not finite", "rounding", "precision",
+    "batch entries", "finite number that", "future enter", "contiguous", "order of summation",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATELESS)
+def test_a_wrong_mask_is_told_as_nothing_else(name, tmp_path):
+    diagonal, hidden = STATELESS[name]
+    path = written(tmp_path, name, MASKED.format(diagonal=diagonal, hidden=hidden))
+    verdict = assay.check(str(path), quick=True)
+    causes = {m.metric: m.cause or "" for m in verdict.failures}
+    assert {"accuracy", "shapes", "purity"} <= set(causes)
+    misled = {
+        probe: cause
+        for probe, cause in causes.items()
+        if any(words in cause for words in ELSEWHERE)
+    }
+    assert not misled
+    named = "top-left" if name == "top_left" else "sign of the offset"
+    assert named in causes["accuracy"] and named in causes["shapes"]
+
+
+def outcomes(probe, path, workload):
+    """Reason and cause of each failure of a probe."""
+    call = bound(path, workload)
+    return [
+        (m.reason, m.cause)
+        for m in probe.measure(call, call.workload, call.host)
+        if m.status == "failed"
+    ]
+
+
+def test_what_is_wrong_alone_is_not_mixed_up_with_neighbours(tmp_path):
+    body = "return eager.attention(q, k, v, causal=causal, scale=scale) + (q.shape[0] == 1)"
+    path = written(tmp_path, "wrong_alone", body)
+    causes = [cause for _, cause in outcomes(batch, path, "b3_h2_s33_d32")]
+    assert causes == [None, None, None]
+
+
+def test_nan_that_is_there_already_is_not_a_change(tmp_path):
+    diagonal, hidden = STATELESS["wrong_sign_nan"]
+    path = written(tmp_path, "nan", MASKED.format(diagonal=diagonal, hidden=hidden))
+    for probe in (causality, metamorphic):
+        for reason, cause in outcomes(probe, path, "b1_h2_q33_k65_d32"):
+            assert "not finite" in reason and cause is None
+
+
+def test_bits_of_a_wrong_result_do_not_differ_by_an_order_of_summation(tmp_path):
+    body = "return eager.attention(q, k, v, causal=causal, scale=scale) + torch.rand(1)"
+    (reason, cause), *_ = outcomes(determinism, written(tmp_path, "noise", body), "b1_h2_s33_d32")
+    assert "differ in their bits" in reason and cause is None
+
+
+def test_a_copy_that_passes_on_wrong_values_is_no_sign_of_state(tmp_path):
+    """Determinism holds for any wrong value that repeats itself."""
+    body = "return eager.attention(q, k, v, causal=causal, scale=scale) + 1"
+    path = written(tmp_path, "off", body)
+    call = bound(path, "s33")
+    tested = suite.TestedImplementation(
+        implementation=call.implementation,
+        host=call.host,
+        device="cpu",
+        fresh=lambda: contract.load(str(path)),
+    )
+    spec = call.workload.spec
+    assert suite._run_case(tested, determinism, spec).status == "ok"
+    assert not suite._passes_on_fresh_copy(tested, determinism, spec)
+
+
+def test_a_gradient_of_ones_that_is_wrong_anyway_has_no_wrong_strides(tmp_path):
+    head = """
+class Wrong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, out):
+        return out.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad if (grad == 1).all() else grad
+"""
+    body = "return Wrong.apply(eager.attention(q, k, v, causal=causal, scale=scale))"
+    path = written(tmp_path, "ones", body, head=head)
+    ((reason, cause),) = outcomes(gradients, path, "b1_h2_s33_d32")
+    assert "expanded from one number" in reason and cause is None
