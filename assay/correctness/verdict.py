@@ -11,6 +11,7 @@ from assay.correctness import suite
 from assay.correctness.cases import BUDGET_S, CASES, QUICK_CASES
 from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
+from assay.records.explanation import explained
 from assay.records.schema import Measurement
 from assay.records.verdicts import LIMITS, cases_run
 from assay.workloads.spec import DTYPES
@@ -57,9 +58,8 @@ class Verdict:
         if wrong := len(self.failures) - len(unfinished):
             also = f"; {', '.join(unfinished)}" if unfinished else ""
             lines = [f"{self.name} fails {wrong} of {len(self.measurements)} probes{also}"]
-        for failure in self.failures:
-            lines.append(f"  {failure.metric}: {failure.reason}")
-            lines += [f"    likely cause: {failure.cause}"] if failure.cause else []
+        wrong_ones = [failure for failure in self.failures if failure not in self.incomplete]
+        lines += [f"  {explanation}" for explanation in explained(wrong_ones)]
         return "\n".join(lines)
 
 

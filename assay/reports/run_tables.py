@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from assay.records.explanation import explained
 from assay.records.schema import KEYS, MODELS, SEVERITY, Record, Run, Session
-from assay.records.verdicts import is_expected
+from assay.records.verdicts import CHECKING, WRONG, is_expected
 from assay.reports.contents import Stage
 from assay.reports.numerals import DASH, number, plain
 from assay.reports.table import Entry, Table
@@ -108,7 +109,13 @@ def commit_text(commit: str | None, dirty: bool | None) -> str:
 
 
 def _reasons(records: Sequence[Record]) -> str:
-    """The reason of a group; where there are several, each after the metrics that give it."""
+    """The reason of a group; where there are several, each after the metrics that give it. Of
+    probes that fail, the first explanation: the others stand below the verdicts."""
+    failing = [r for r in records if r.stage in CHECKING and r.status in WRONG]
+    if explanations := explained(failing):
+        others = len(explanations) - 1
+        more = f"; {others} more below the verdicts" if others else ""
+        return f"{explanations[0]}{more}"
     metrics: dict[str, list[str]] = {}
     for record in records:
         metrics.setdefault(_with_cause(record), []).append(record.metric)
@@ -127,7 +134,8 @@ def _is_repeated(row: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:
     """True for a row about a whole cell that repeats a row about one of its subjects."""
     status, stage, cell, subject, reason = row
     return not subject and any(
-        other[:3] == (status, stage, cell) and reason.removeprefix(f"{other[3]}: ") in other[4]
+        other[:3] == (status, stage, cell)
+        and (stage in CHECKING or reason.removeprefix(f"{other[3]}: ") in other[4])
         for other in rows
         if other[3]
     )

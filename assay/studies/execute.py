@@ -16,6 +16,7 @@ from assay.errors import BAD_INPUT, CANNOT_RUN_HERE, DOES_NOT_HOLD, HOLDS
 from assay.host import Host
 from assay.records import run as runs
 from assay.records.durable import make_folder
+from assay.records.explanation import rank
 from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
@@ -271,7 +272,7 @@ def _ending(stage: str, measurements: Sequence[Measurement]) -> tuple[Status, st
     unexpected = [m for m in measurements if not is_expected(stage, m.status)]
     if not unexpected:
         return "ok", None
-    worst = min(unexpected, key=lambda m: SEVERITY.index(m.status))
+    worst = min(unexpected, key=lambda m: (SEVERITY.index(m.status), rank(m)))
     return worst.status, f"{worst.subject}: {worst.reason}" if worst.subject else worst.reason
 
 

@@ -12,8 +12,9 @@ from bound_calls import bound, written
 
 import assay
 from assay.attention import contract
-from assay.correctness import suite
+from assay.correctness import case_result, failure
 from assay.correctness.probes import batch, causality, determinism, gradients, metamorphic
+from assay.correctness.tested import TestedImplementation
 
 MASKED = """\
 group = q.shape[1] // k.shape[1]
@@ -87,15 +88,15 @@ def test_a_copy_that_passes_on_wrong_values_is_no_sign_of_state(tmp_path):
     body = "return eager.attention(q, k, v, causal=causal, scale=scale) + 1"
     path = written(tmp_path, "off", body)
     call = bound(path, "s33")
-    tested = suite.TestedImplementation(
+    tested = TestedImplementation(
         implementation=call.implementation,
         host=call.host,
         device="cpu",
         fresh=lambda: contract.load(str(path)),
     )
     spec = call.workload.spec
-    assert suite._run_case(tested, determinism, spec).status == "ok"
-    assert not suite._passes_on_fresh_copy(tested, determinism, spec)
+    assert case_result.run_case(tested, determinism, spec).status == "ok"
+    assert not failure._passes_on_fresh_copy(tested, determinism, spec)
 
 
 def test_a_gradient_of_ones_that_is_wrong_anyway_has_no_wrong_strides(tmp_path):

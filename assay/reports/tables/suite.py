@@ -1,7 +1,8 @@
 """Verdicts of the suite: a word for each probe and implementation, and the reasons below."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from assay.records.explanation import explained
 from assay.records.schema import CELL_METRICS, Record
 from assay.records.verdicts import LIMITS, cases_failing, cases_of_all, cases_run
 from assay.reports.numerals import DASH, number
@@ -26,12 +27,16 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     subjects = list(dict.fromkeys(record.subject for record in verdicts))
     probes = list(dict.fromkeys(record.metric for record in verdicts))
     by_probe = {(record.metric, record.subject): record for record in verdicts}
+    hints = {key: text for subject in subjects for key, text in _hints(subject, verdicts)}
     return [
         Table(
             title="Verdicts",
             columns=("probe", *subjects),
             rows=tuple(
-                (probe, *(_entry(by_probe.get((probe, subject))) for subject in subjects))
+                (
+                    probe,
+                    *(_entry(by_probe.get((probe, s)), hints.get((probe, s))) for s in subjects),
+                )
                 for probe in probes
             ),
             note=" ".join((_NOTE, *within)),
@@ -39,7 +44,19 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     ]
 
 
-def _entry(record: Record | None) -> Entry:
+def _hints(
+    subject: str | None, verdicts: Sequence[Record]
+) -> Iterator[tuple[tuple[str, str | None], str]]:
+    """One text for all probes that fail for the same reason, by probe and implementation."""
+    failing = [
+        r for r in verdicts if r.subject == subject and r.status in _WORDS and r.status != "ok"
+    ]
+    for explanation in explained([record for record in failing if not cases_run(record)]):
+        for probe in (explanation.shown_by.metric, *explanation.also):
+            yield (probe, subject), str(explanation)
+
+
+def _entry(record: Record | None, hint: str | None) -> Entry:
     if record is None:
         return Entry(text=DASH, hint="this probe does not apply to it here")
     if counts := cases_run(record):
@@ -52,4 +69,5 @@ def _entry(record: Record | None) -> Entry:
     counts = cases_failing(record) or cases_of_all(record)
     counts = counts or (str(len(record.samples)) if record.samples else "")
     detail = f"{counts} cases{worst}" if counts else ""
-    return Entry(text=_WORDS[record.status], detail=detail, hint=record.reason or "", tone=tone)
+    text = hint or record.reason or ""
+    return Entry(text=_WORDS[record.status], detail=detail, hint=text, tone=tone)

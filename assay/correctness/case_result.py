@@ -1,0 +1,70 @@
+"""One probe on one case: what it measured, or how the implementation refused or failed."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from assay.correctness import judge, second_process
+from assay.correctness.tested import TestedImplementation
+from assay.errors import BadInput
+from assay.instruments.out_of_memory import ran_out
+from assay.records.schema import Measurement, Status
+from assay.subjects.outcome import Unsupported, apply_probe, device_lost, lack_of_memory
+from assay.subjects.sequence import framework_of
+from assay.workloads.spec import WorkloadSpec
+
+FAILED = ("failed", "oom")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseResult:
+    """Outcome of one probe on one case."""
+
+    spec: WorkloadSpec
+    status: Status
+    share: float | None = None  # of the error budget
+    reason: str | None = None
+    cause: str | None = None
+
+
+def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:
+    """Run one probe on one case; an exception of the implementation is an outcome too."""
+    try:
+        with second_process.repeatable(framework_of(tested.implementation)):
+            call = tested.bind(spec)
+            measurements = apply_probe(probe, call, call.workload, tested.host)
+    except Unsupported as refusal:
+        return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
+    except (judge.MalformedResult, BadInput) as error:
+        return CaseResult(spec=spec, status="failed", reason=str(error))
+    except Exception as error:
+        if device_lost(error):
+            raise  # nothing works in this process any more; a new one goes on with the others
+        traceback.print_exception(error, file=sys.stderr)
+        first_line = str(error).strip().partition("\n")[0][:300]
+        reason = f"raises {type(error).__name__}: {first_line}"
+        status: Status = "failed"
+        if ran_out(error):
+            status, reason = "oom", lack_of_memory(error, reason)[1]  # not run is not passed over
+        return CaseResult(spec=spec, status=status, reason=reason)
+    return _case_result(spec, measurements)
+
+
+def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> CaseResult:
+    """Return the first failure among a case's measurements, or else the largest share."""
+    failed = next((m for m in measurements if m.status not in ("ok", "unsupported")), None)
+    if failed:
+        return CaseResult(
+            spec=spec,
+            status=failed.status,
+            share=failed.value if failed.unit == "ratio" else None,
+            reason=failed.reason,
+            cause=failed.cause,
+        )
+    shares = [m.value for m in measurements if m.unit == "ratio" and m.value is not None]
+    if not shares:
+        reason = measurements[0].reason if measurements else "the probe measured nothing"
+        return CaseResult(spec=spec, status="unsupported", reason=reason)
+    return CaseResult(spec=spec, status="ok", share=max(shares))

@@ -1,0 +1,108 @@
+"""A failing probe: its smallest failing case, and the likely cause in words."""
+
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import replace
+from types import ModuleType
+
+from assay.correctness import judge
+from assay.correctness.case_result import FAILED, CaseResult, run_case
+from assay.correctness.cases import cost
+from assay.correctness.diagnosis.cause import likely_cause
+from assay.correctness.shrink import shrink
+from assay.correctness.tested import TestedImplementation
+from assay.records import verdicts
+from assay.records.schema import Measurement
+from assay.subjects.sequence import framework_of
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.workload import identity
+
+DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")  # they compare values
+_SHRINKING_S = 6.0
+_STATE = (
+    "state is carried from call to call, such as a stale buffer or the result of an earlier call: "
+    "a freshly loaded copy is right on the same case"
+)
+
+
+def failure(
+    tested: TestedImplementation,
+    name: str,
+    probe: ModuleType,
+    results: Sequence[CaseResult],
+    passing: Sequence[WorkloadSpec],
+) -> Measurement:
+    """Return the measurement of a failing probe: its smallest failing case and the likely cause."""
+    failing = [result for result in results if result.status in FAILED]
+    smallest = _smallest(tested, probe, min(failing, key=lambda result: cost(result.spec)))
+    ran = [result for result in results if result.status != "unsupported"]
+    cause = smallest.cause
+    if not cause and _passes_on_fresh_copy(tested, probe, smallest.spec):
+        cause = _STATE
+    if not cause and name in DIAGNOSED:
+        cause = _diagnosis(tested, [result.spec for result in failing], passing)
+    return Measurement(
+        subject=tested.name,
+        metric=name,
+        value=smallest.share,
+        unit="ratio",
+        status=failing[0].status,
+        reason=f"{smallest.reason}; smallest failing case {smallest.spec.name}"
+        + verdicts.failing(len(failing), len(ran)),
+        cause=cause,
+        samples=[result.share for result in results if result.share is not None],
+        source=judge.SOURCE,
+        level="kernel",
+        workload=identity(smallest.spec),
+    )
+
+
+def _smallest(tested: TestedImplementation, probe: ModuleType, first: CaseResult) -> CaseResult:
+    """Return the failure on the smallest case that a few seconds of shrinking lead to."""
+    results = {first.spec: first}
+
+    def still_fails(spec: WorkloadSpec) -> bool:
+        result = results[spec] = run_case(tested, probe, spec)
+        return result.status == first.status and _is_as_bad(result.share, first.share)
+
+    return results[shrink(first.spec, still_fails, until=time.monotonic() + _SHRINKING_S)]
+
+
+def _is_as_bad(share: float | None, first: float | None) -> bool:
+    """Return whether a smaller case shows the same error, not just rounding a little too large."""
+    return share is None or first is None or share >= min(10.0, first / 4)
+
+
+def _passes_on_fresh_copy(
+    tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
+) -> bool:
+    """Return whether the case passes on a copy of the implementation that was never called, and
+    its values are right on another: some probes pass on wrong values too.
+
+    Memory is poisoned meanwhile: a result that depends on unwritten memory is not state.
+    """
+    if not tested.fresh:
+        return False
+    with framework_of(tested.implementation).poisoned(tested.device):
+        first, second = (replace(tested, implementation=tested.fresh()) for _ in range(2))
+        return run_case(first, probe, spec).status == "ok" and _is_right(second, spec)
+
+
+def _is_right(tested: TestedImplementation, spec: WorkloadSpec) -> bool:
+    try:
+        return judge.is_right(tested.bind(spec))
+    except Exception:
+        return False
+
+
+def _diagnosis(
+    tested: TestedImplementation, failing: Sequence[WorkloadSpec], passing: Sequence[WorkloadSpec]
+) -> str | None:
+    """Return the likely cause; a broken implementation may break the search for it too."""
+    try:
+        return likely_cause(failing, passing, tested.bind)
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        return None

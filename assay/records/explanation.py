@@ -1,0 +1,77 @@
+"""All failures of one implementation explained together: what accounts for most of them first.
+
+Each probe that fails has a likely cause of its own, and a single mistake fails many probes. Here
+probes with the same cause are one group, told once, by the probe that says most. Probes that
+compare no values and know no cause follow from the first group, where there is one.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from assay.records.schema import Measurement
+
+# Probes that compare values say most about a mistake, and plain ones more than special ones.
+_TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causality", "strides")
+# What a likely cause says beside the mistake itself: where it shows.
+_WHERE = re.compile(r" \(it fails only .*\)$|^in some rows, |^where it does not raise, ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A mistake, the failure that shows it best, and other probes that fail for it."""
+
+    shown_by: Measurement
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The likely cause first, then where it shows, the smallest case and how to repeat it."""
+        shown = self.shown_by
+        parts = [f"likely cause: {shown.cause}"] if shown.cause else []
+        parts.append(f"{shown.metric}: {shown.reason}")
+        if shown.workload:
+            parts.append(f"to repeat it: --workload {shown.workload.name}")
+        if self.also:
+            probes = "probe fails" if len(self.also) == 1 else "probes fail"
+            names = ", ".join(self.also)
+            parts.append(f"{len(self.also)} further {probes} for the same reason: {names}")
+        return "; ".join(parts)
+
+
+def explained(failures: Sequence[Measurement]) -> list[Explanation]:
+    """Group the failures of one implementation; the mistake that most probes show comes first."""
+    groups: dict[str, list[Measurement]] = {}
+    for failure in sorted(failures, key=rank):
+        groups.setdefault(_mistake(failure), []).append(failure)
+    ordered = sorted(groups.values(), key=lambda group: (-len(group), rank(group[0])))
+    first = next((group for group in ordered if group[0].metric in _TELLING), None)
+    for group in [group for group in ordered if first and _follows(group)]:
+        ordered.remove(group)
+        first += group
+    return [
+        Explanation(shown_by=group[0], also=tuple(failure.metric for failure in group[1:]))
+        for group in ordered
+    ]
+
+
+def _follows(group: Sequence[Measurement]) -> bool:
+    """True for a failure without a cause of a probe that is about something else than values."""
+    return all(failure.cause is None and failure.metric not in _TELLING for failure in group)
+
+
+def rank(failure: Measurement) -> int:
+    """Place of a failure among others: how much its probe says about a mistake."""
+    known = failure.metric in _TELLING
+    return _TELLING.index(failure.metric) if known else len(_TELLING)
+
+
+def _mistake(failure: Measurement) -> str:
+    """The cause without where it shows, and the first of several that no case tells apart; where
+    none is known, each failure is its own."""
+    if failure.cause is None:
+        raised = re.match(r"raises \w+: [^;]*", failure.reason or "")
+        return raised[0] if raised else f"{failure.metric}: {failure.reason}"
+    cause = failure.cause
+    while (plain := _WHERE.sub("", cause)) != cause:
+        cause = plain
+    return cause.partition(", or ")[0]

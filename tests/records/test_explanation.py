@@ -1,0 +1,54 @@
+"""One mistake fails many probes, and is told once."""
+
+from assay.records.explanation import explained
+from assay.records.schema import Measurement, WorkloadIdentity
+
+TOP_LEFT = "the causal mask is aligned top-left"
+
+
+def failure(probe: str, cause: str | None = None, reason: str = "out is off by 1") -> Measurement:
+    case = WorkloadIdentity(name=f"case_of_{probe}", spec={}, content=None)
+    return Measurement(
+        metric=probe, value=2.0, unit="ratio", status="failed", reason=reason, cause=cause,
+        workload=case,
+    )  # fmt: skip
+
+
+def test_the_cause_that_most_probes_share_comes_first_and_is_told_once():
+    failures = [
+        failure("stability", "scores overflow"),
+        failure(
+            "gradients", f"{TOP_LEFT}, or the diagonal is padded (it fails only where Sq != Sk)"
+        ),
+        failure("shapes", f"in some rows, {TOP_LEFT}"),
+        failure("accuracy", f"{TOP_LEFT} (it fails only where Sq != Sk)"),
+    ]
+    first, second = map(str, explained(failures))
+    assert first == (
+        f"likely cause: {TOP_LEFT} (it fails only where Sq != Sk); accuracy: out is off by 1; to "
+        "repeat it: --workload case_of_accuracy; 2 further probes fail for the same reason: "
+        "shapes, gradients"
+    )
+    assert second.startswith("likely cause: scores overflow; stability")
+
+
+def test_a_probe_about_something_else_follows_where_values_are_wrong():
+    """A top-left mask was told a second time, as a call that leaves a trace."""
+    (only,) = explained([failure("purity"), failure("accuracy", TOP_LEFT)])
+    assert only.shown_by.metric == "accuracy" and only.also == ("purity",)
+
+
+def test_a_cause_of_its_own_is_not_folded():
+    found = explained([failure("purity", "a result is remembered"), failure("accuracy", TOP_LEFT)])
+    assert [explanation.shown_by.metric for explanation in found] == ["accuracy", "purity"]
+
+
+def test_the_same_exception_is_one_mistake():
+    raised = "raises IndexError: index 64; smallest failing case {}"
+    failures = [failure(probe, reason=raised.format(probe)) for probe in ("shapes", "accuracy")]
+    (only,) = explained(failures)
+    assert only.also == ("shapes",)
+
+
+def test_nothing_is_explained_where_nothing_fails():
+    assert explained([]) == []
