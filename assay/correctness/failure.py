@@ -1,8 +1,6 @@
 """A failing probe: its smallest failing case, and the likely cause in words."""
 
-import sys
 import time
-import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
@@ -10,7 +8,7 @@ from types import ModuleType
 from assay.correctness import judge
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import cost
-from assay.correctness.diagnosis.cause import likely_cause
+from assay.correctness.diagnosis.cause import DIAGNOSED, likely_cause
 from assay.correctness.shrink import shrink
 from assay.correctness.tested import TestedImplementation
 from assay.records import verdicts
@@ -19,7 +17,6 @@ from assay.subjects.sequence import framework_of
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
-DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")  # they compare values
 _SHRINKING_S = 6.0
 _STATE = (
     "state is carried from call to call, such as a stale buffer or the result of an earlier call: "
@@ -42,7 +39,7 @@ def failure(
     if not cause and _passes_on_fresh_copy(tested, probe, smallest.spec):
         cause = _STATE
     if not cause and name in DIAGNOSED:
-        cause = _diagnosis(tested, [result.spec for result in failing], passing)
+        cause = likely_cause([result.spec for result in failing], passing, tested.bind)
     return Measurement(
         subject=tested.name,
         metric=name,
@@ -85,8 +82,8 @@ def _passes_on_fresh_copy(
     """
     if not tested.fresh:
         return False
+    first, second = (replace(tested, implementation=tested.fresh()) for _ in range(2))
     with framework_of(tested.implementation).poisoned(tested.device):
-        first, second = (replace(tested, implementation=tested.fresh()) for _ in range(2))
         return run_case(first, probe, spec).status == "ok" and _is_right(second, spec)
 
 
@@ -95,14 +92,3 @@ def _is_right(tested: TestedImplementation, spec: WorkloadSpec) -> bool:
         return judge.is_right(tested.bind(spec))
     except Exception:
         return False
-
-
-def _diagnosis(
-    tested: TestedImplementation, failing: Sequence[WorkloadSpec], passing: Sequence[WorkloadSpec]
-) -> str | None:
-    """Return the likely cause; a broken implementation may break the search for it too."""
-    try:
-        return likely_cause(failing, passing, tested.bind)
-    except Exception as error:
-        traceback.print_exception(error, file=sys.stderr)
-        return None

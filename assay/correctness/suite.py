@@ -13,7 +13,8 @@ from types import ModuleType
 from assay.correctness import domain, judge, second_process
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
-from assay.correctness.failure import DIAGNOSED, failure
+from assay.correctness.diagnosis.cause import evidence
+from assay.correctness.failure import failure
 from assay.correctness.tested import TestedImplementation
 from assay.instruments.own_time import own_seconds
 from assay.plugins import Plugin
@@ -83,7 +84,7 @@ def run(
                 break
         passing[name] = [result.spec for result in results if result.status == "ok"]
         if any(result.status in FAILED for result in results):
-            yield failure(tested, name, probes[name], results, _evidence(name, passing))
+            yield failure(tested, name, probes[name], results, evidence(name, passing))
         else:
             yield _summary(tested, name, results, planned=len(specs), needed=needed)
 
@@ -108,17 +109,6 @@ def _with_limits(
             subject=tested.name, metric=verdicts.LIMITS, value=None, unit="", reason=found.reason
         )
     return replace(tested, implementation=replace(implementation, limits=found.limits))
-
-
-def _evidence(name: str, passing: Mapping[str, list[WorkloadSpec]]) -> list[WorkloadSpec]:
-    """Return the cases whose values are known to be right, for the diagnosis of the probe `name`.
-
-    Other probes pass on wrong values too. Of those that compare values, accuracy says nothing of
-    gradients, and gradients nothing of the output.
-    """
-    silent = "gradients" if name == "accuracy" else "accuracy"
-    speaking = [other for other in DIAGNOSED if other == name or other != silent]
-    return [spec for other in speaking for spec in passing.get(other, ())]
 
 
 def _summary(

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 import assay
 from assay.attention.sequence import eager
-from assay.correctness import suite
+from assay.correctness.diagnosis.cause import evidence
 
 
 def top_left(q, k, v, *, causal, scale):
@@ -53,6 +53,6 @@ def test_a_probe_that_compares_no_values_is_no_evidence():
 
 def test_an_output_that_is_right_says_nothing_of_gradients():
     passing = {name: [name] for name in ("accuracy", "gradients", "purity", "shapes")}
-    assert suite._evidence("gradients", passing) == ["gradients", "shapes"]
-    assert suite._evidence("shapes", passing) == ["gradients", "shapes"]
-    assert suite._evidence("accuracy", passing) == ["accuracy", "shapes"]
+    assert evidence("gradients", passing) == ["gradients", "shapes"]
+    assert evidence("shapes", passing) == ["gradients", "shapes"]
+    assert evidence("accuracy", passing) == ["accuracy", "shapes"]

@@ -1,64 +1,41 @@
 """The likely cause of a failure in words, from the failing cases and those that passed."""
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from assay.attention.budget import TENSORS
 from assay.captures.inputs import make
-from assay.correctness import judge
 from assay.correctness.cases import cost
-from assay.correctness.diagnosis import backward, forward, patterns
-from assay.subjects.expected import expected
+from assay.correctness.diagnosis import forward, patterns
+from assay.correctness.diagnosis.failure import Failure, run_again
+from assay.correctness.diagnosis.known_bugs import MATCH, known_bug
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
 T = TypeVar("T")
 
+DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")  # probes of values
+
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
 _ORDER = ("out", "lse", *TENSORS[1:])  # in which an error spreads
-_NAMED = 2  # bugs that fit equally well
 _MOST_ROUNDING = 30.0  # budgets, that sums in half precision may be off by
-_MATCH = 3.0  # budgets, within which a result is that of a known bug
 
 
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """A failing case with its first wrong tensor; an LSE is [B, H, M, 1]."""
+def evidence(name: str, passing: Mapping[str, list[WorkloadSpec]]) -> list[WorkloadSpec]:
+    """Return the cases whose values are known to be right, for the diagnosis of the probe `name`.
 
-    workload: Workload
-    tensor: str
-    actual: np.ndarray
-    right: np.ndarray
-    allowed: np.ndarray
-
-    def shares(self, values: np.ndarray) -> np.ndarray:
-        """Return the distance of each element from other values, in budgets; NaN is NaN.
-
-        Rounding grows with what is rounded, and so does the budget where a row of the other values
-        is larger than the right one.
-        """
-        same = (self.actual == values) | (np.isnan(self.actual) & np.isnan(values))
-        size, right_size = (np.abs(a).max(axis=-1, keepdims=True) for a in (values, self.right))
-        comparable = np.isfinite(size) & np.isfinite(right_size) & (right_size > 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            growth = np.where(comparable, np.maximum(size / right_size, 1.0), 1.0)
-            distance = np.abs(self.actual - values) / (self.allowed * growth)
-        return np.where(same, 0.0, np.nan_to_num(distance, nan=np.inf))
-
-    def share(self, values: np.ndarray) -> float:
-        """Return the largest distance from other values, in budgets."""
-        return float(self.shares(values).max())
-
-    def share_of_wrong_rows(self, values: np.ndarray) -> float:
-        """Return the largest distance among the rows that are wrong, in budgets."""
-        wrong = (self.shares(self.right) > 1).any(axis=-1)
-        return float(self.shares(values)[wrong].max()) if wrong.any() else np.inf
+    Other probes pass on wrong values too. Of those that compare values, accuracy says nothing of
+    gradients, and gradients nothing of the output.
+    """
+    silent = "gradients" if name == "accuracy" else "accuracy"
+    speaking = [other for other in DIAGNOSED if other == name or other != silent]
+    return [spec for other in speaking for spec in passing.get(other, ())]
 
 
 def likely_cause(
@@ -66,9 +43,22 @@ def likely_cause(
     passing: Sequence[WorkloadSpec],
     bind: Callable[[WorkloadSpec], SequenceSubject],
 ) -> str | None:
-    """Return why the failing cases fail, as far as that can be told."""
+    """Return why the failing cases fail, as far as that can be told; a broken implementation may
+    break the search for it too."""
+    try:
+        return _cause(failing, passing, bind)
+    except Exception as error:
+        traceback.print_exception(error, file=sys.stderr)
+        return None
+
+
+def _cause(
+    failing: Sequence[WorkloadSpec],
+    passing: Sequence[WorkloadSpec],
+    bind: Callable[[WorkloadSpec], SequenceSubject],
+) -> str | None:
     condition = patterns.common_condition(failing, passing)
-    failures, raising = _failures(_affordable(failing), bind)
+    failures, raising = run_again(_affordable(failing), bind)
     masks = {spec.causal for spec in failing}
     alike = _affordable([spec for spec in passing if spec.causal in masks])  # they refute most
     cause = _explanation(_some(failures), [make(s) for s in _some(alike)]) if failures else None
@@ -91,40 +81,6 @@ def _some(ordered: Sequence[T]) -> list[T]:
     return [ordered[round(n * step)] for n in range(min(_EXAMINED, len(ordered)))]
 
 
-def _failures(
-    specs: Sequence[WorkloadSpec], bind: Callable[[WorkloadSpec], SequenceSubject]
-) -> tuple[list[Failure], int]:
-    """Run cases again; return those with a wrong tensor, and the number of those that raise."""
-    failures, raising = [], 0
-    for spec in specs:
-        try:
-            failures.append(_failure(bind(spec)))
-        except Exception:  # printed when the probe ran the case
-            raising += 1
-    return [failure for failure in failures if failure], raising
-
-
-def _failure(call: SequenceSubject) -> Failure | None:
-    """Run a case again and return its first wrong tensor; None where none can be compared."""
-    right = expected(call.workload)
-    for comparison in judge.compare_all(call):
-        if not comparison.holds and comparison.actual is not None:
-            tensor = comparison.tensor
-            return Failure(
-                workload=call.workload,
-                tensor=tensor,
-                actual=comparison.actual,
-                right=_with_last_axis(tensor, getattr(right.result, tensor)),
-                allowed=right.allowed[tensor].largest,
-            )
-    return None
-
-
-def _with_last_axis(tensor: str, values: np.ndarray) -> np.ndarray:
-    """Return an LSE as [B, H, M, 1], and any other tensor as it is."""
-    return values[..., None] if tensor == "lse" else values
-
-
 def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str | None:
     """Return the first explanation that fits all failures of the first tensor that is wrong: a
     gradient that is wrong where the output is right explains no wrong output."""
@@ -133,12 +89,12 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
     for explain in (_rows_without_keys, _rounding_beyond_budget):
         if cause := explain(failures):
             return cause
-    if cause := _known_bug(failures, passed, Failure.share):
+    if cause := known_bug(failures, passed, Failure.share):
         return cause
     for explain in (_not_finite, _wrong_lse, _wrong_factor, _low_precision):
         if cause := explain(failures):
             return cause
-    if cause := _known_bug(failures, passed, Failure.share_of_wrong_rows):
+    if cause := known_bug(failures, passed, Failure.share_of_wrong_rows):
         return f"in some rows, {cause}"
     last = failures[-1]
     return patterns.wrong_places(last.tensor, last.actual, last.right, last.allowed) or None
@@ -180,7 +136,7 @@ def _not_finite(failures: Sequence[Failure]) -> str | None:
 
 def _rounding_beyond_budget(failures: Sequence[Failure]) -> str | None:
     """Explain an error so small that no known bug could be told from it."""
-    if max(failure.share(failure.right) for failure in failures) > _MATCH:
+    if max(failure.share(failure.right) for failure in failures) > MATCH:
         return None
     return (
         f"{failures[-1].tensor} is right except for rounding, which exceeds the budget: sums, "
@@ -188,92 +144,12 @@ def _rounding_beyond_budget(failures: Sequence[Failure]) -> str | None:
     )
 
 
-def _known_bug(
-    failures: Sequence[Failure],
-    passed: Sequence[Workload],
-    distance: Callable[[Failure, np.ndarray], float],
-) -> str | None:
-    """Return the bug whose result fits every failure best and would not show where cases passed."""
-    fits: dict[str, list[float]] = {}
-    for failure in failures:
-        for bug, share in _fitting(failure, distance).items():
-            fits.setdefault(bug, []).append(share)
-    candidates = {bug: max(shares) for bug, shares in fits.items() if len(shares) == len(failures)}
-    if len(candidates) > 1:
-        refuted = _refuted(passed, failures[0].tensor, set(candidates))
-        candidates = {b: share for b, share in candidates.items() if b not in refuted} or candidates
-    if not candidates:
-        return None
-    best = min(candidates.values())
-    return _in_words([bug for bug, share in candidates.items() if share <= max(1.0, 1.5 * best)])
-
-
-def _in_words(tied: Sequence[str]) -> str:
-    """Return bugs that no case tells apart, the likeliest two; those that differ in one number, the
-    size of a tile, are one bug."""
-    variants: dict[str, list[str]] = {}
-    for bug in tied:
-        variants.setdefault(re.sub(r"\d+", "{}", bug), []).append(bug)
-    words = []
-    for pattern, bugs in variants.items():
-        sizes = [size for bug in bugs for size in re.findall(r"\d+", bug)]
-        if len(bugs) > 1 and len(sizes) == len(bugs):
-            words.append(pattern.format(f"{', '.join(sizes[:-1])} or {sizes[-1]}"))
-        else:
-            words.append(bugs[0])
-    return ", or ".join(words[:_NAMED])
-
-
-def _fitting(
-    failure: Failure, distance: Callable[[Failure, np.ndarray], float]
-) -> dict[str, float]:
-    """Return the bugs that a failure may be, each with the distance of its nearest result: a bug
-    has several where kernels differ in what follows from it."""
-    nearest: dict[str, float] = {}
-    for bug, values in _results_of_bugs(failure.workload, failure.tensor):
-        if values.shape == failure.right.shape:
-            share = distance(failure, values)
-            if share <= _MATCH and _shows(values, failure.right, failure.allowed):
-                nearest[bug] = min(share, nearest.get(bug, share))
-    return nearest
-
-
-def _shows(values: np.ndarray, right: np.ndarray, allowed: np.ndarray) -> bool:
-    """Return whether a bug makes a difference that exceeds the budget."""
-    with np.errstate(invalid="ignore"):
-        return bool(np.nan_to_num(np.abs(values - right) / allowed, nan=np.inf).max() > 1)
-
-
-def _refuted(passed: Sequence[Workload], tensor: str, bugs: set[str]) -> set[str]:
-    """Return the bugs that would have shown on cases that passed."""
-    refuted = set()
-    for workload in passed:
-        right = expected(workload)
-        wanted = _with_last_axis(tensor, getattr(right.result, tensor))
-        allowed = 3 * right.allowed[tensor].largest
-        for bug, values in _results_of_bugs(workload, tensor):
-            comparable = bug in bugs and values.shape == wanted.shape
-            if comparable and _shows(values, wanted, allowed):
-                refuted.add(bug)
-    return refuted
-
-
-def _results_of_bugs(workload: Workload, tensor: str) -> list[tuple[str, np.ndarray]]:
-    """Return the values that each known bug gives for a tensor."""
-    of_backward = tensor in TENSORS[1:]
-    given = workload if of_backward else replace(workload, grad_out=workload.grad_out[:0])
-    results = [(bug, getattr(result, tensor)) for bug, result in forward.bugs(given)]
-    results = [(bug, _with_last_axis(tensor, v)) for bug, v in results if v is not None]
-    # The output is right where only a gradient is wrong, so bugs of the backward come first.
-    return [*backward.bugs(workload, tensor), *results] if of_backward else results
-
-
 def _wrong_lse(failures: Sequence[Failure]) -> str | None:
     if failures[0].tensor != "lse":
         return None
-    if all(f.share(f.right * np.log2(np.e)) <= _MATCH for f in failures):
+    if all(f.share(f.right * np.log2(np.e)) <= MATCH for f in failures):
         return "the LSE is in base 2, wanted the natural logarithm"
-    if all(f.share(f.right - _row_maximum(f.workload)) <= _MATCH for f in failures):
+    if all(f.share(f.right - _row_maximum(f.workload)) <= MATCH for f in failures):
         return "the LSE lacks the row's largest score: only the logarithm of the sum is returned"
     return None
 
