@@ -19,12 +19,23 @@ _FAILING = re.compile(r"; (\d+ of \d+) cases fail$")
 # The reason of a probe that had no time for all its cases; its status is timeout.
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
+_UNDECLARED = "undeclared: "
 _PARTIAL = re.compile(r"(\d+ of \d+) cases run in its time")
 
 
 def incomplete(ran: int, planned: int) -> str:
     """The reason of a probe that ran only some of its planned cases, so says nothing."""
     return f"incomplete: {ran} of {planned} cases run in its time; give more with --budget-s"
+
+
+def undeclared(text: str) -> str:
+    """The reason of a probe that finds nothing wrong but what a file should declare."""
+    return f"{_UNDECLARED}{text}"
+
+
+def is_undeclared(record: Measurement) -> bool:
+    """True for a failure that a declaration would mend: the values are right."""
+    return record.status == "failed" and (record.reason or "").startswith(_UNDECLARED)
 
 
 def partial(ran: int, planned: int) -> str:

@@ -3,6 +3,7 @@
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
+from assay.records import verdicts
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
 from assay.subjects.sequence import SequenceSubject
@@ -80,5 +81,7 @@ def _repeated_backward(call: Subject) -> Measurement:
             "the order of summation changes from call to call, as with atomics; if that is "
             "intended, declare DETERMINISTIC_BACKWARD = False"
         )
-        return judge.failed("determinism", text, cause if judge.is_right(call) else None)
+        if judge.is_right(call):
+            return judge.failed("determinism", verdicts.undeclared(text), cause)
+        return judge.failed("determinism", text)
     return judge.passed("determinism")

@@ -124,16 +124,33 @@ def gradients(
     wanted: tuple[bool, bool, bool] = (True, True, True),
 ) -> tuple[torch.Tensor, tuple[Any, ...]]:
     """The output of `call(*inputs)` and the gradient of each wanted input, None where none is."""
-    leaves = [
-        tensor.detach().requires_grad_(needed)
-        for tensor, needed in zip(inputs, wanted, strict=True)
-    ]
-    out = call(*leaves)
+
+    def forward() -> tuple[torch.Tensor, list[torch.Tensor]]:
+        leaves = [
+            tensor.detach().requires_grad_(needed)
+            for tensor, needed in zip(inputs, wanted, strict=True)
+        ]
+        return call(*leaves), leaves
+
+    out, leaves = forward()
     if not (is_array(out) and out.requires_grad):
         return out, (None, None, None)
     needed = [leaf for leaf in leaves if leaf.requires_grad]
-    cotangents = iter(torch.autograd.grad(out, needed, grad_out, allow_unused=True))
+    try:
+        cotangents = iter(torch.autograd.grad(out, needed, grad_out, allow_unused=True))
+    except RuntimeError as error:
+        if not _wants_backward(error):
+            raise
+        out, leaves = forward()  # the graph of the first may be gone by half
+        out.backward(grad_out)
+        return out, tuple(leaf.grad for leaf in leaves)
     return out, tuple(next(cotangents) if leaf.requires_grad else None for leaf in leaves)
+
+
+def _wants_backward(error: RuntimeError) -> bool:
+    """True for what torch.utils.checkpoint in its reentrant form says to torch.autograd.grad, which
+    it cannot work with; with .backward() it can."""
+    return "use_reentrant" in str(error)
 
 
 @contextmanager
@@ -192,10 +209,24 @@ def _filled(fresh: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
 def pullback(
     call: Callable[..., torch.Tensor], inputs: Sequence[torch.Tensor], state: dict[str, Any]
 ) -> Callable[[torch.Tensor], tuple[torch.Tensor, ...]]:
-    """Runs the forward pass; what comes back runs the backward pass, once."""
+    """Runs the forward pass; what comes back runs the backward pass, once. Where that must be
+    .backward(), the first call finds out, and `state` remembers it."""
     leaves = [tensor.detach().requires_grad_() for tensor in inputs]
     out = call(*leaves)
-    return lambda grad_out: torch.autograd.grad(out, leaves, grad_out)
+
+    def backward(grad_out: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not state.get("backward"):
+            try:
+                return torch.autograd.grad(out, leaves, grad_out)
+            except RuntimeError as error:
+                if not _wants_backward(error):
+                    raise
+            state["backward"] = True
+            return pullback(call, inputs, state)(grad_out)
+        out.backward(grad_out)
+        return tuple(leaf.grad for leaf in leaves)
+
+    return backward
 
 
 def trained(

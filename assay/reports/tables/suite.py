@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from assay.records.explanation import explained
 from assay.records.schema import CELL_METRICS, Record
-from assay.records.verdicts import LIMITS, cases_failing, cases_of_all, cases_run
+from assay.records.verdicts import LIMITS, cases_failing, cases_of_all, cases_run, is_undeclared
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table
 
@@ -62,6 +62,8 @@ def _entry(record: Record | None, hint: str | None) -> Entry:
     if counts := cases_run(record):
         hint = record.reason or ""
         return Entry(text="incomplete", detail=f"{counts} cases", hint=hint, tone=record.status)
+    if is_undeclared(record):
+        return Entry(text="undeclared", hint=hint or record.reason or "", tone=record.status)
     if record.status not in _WORDS:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status

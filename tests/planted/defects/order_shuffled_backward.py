@@ -4,4 +4,4 @@ BASE = "shuffled_backward"
 REPLACE = {"DETERMINISTIC_BACKWARD = False\n": ""}
 PLANTED = "dk and dv are added up in a random order, and the file does not say so"
 CAUGHT_BY = ("determinism",)
-CAUSE = ("repeat", "bit", "determin", "random", "order", "differ")
+CAUSE = ("undeclared",)
