@@ -36,8 +36,13 @@ def examine(subject: ExaminedModel) -> Finding:
     odd = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
     if odd:
         return failed(f"state_dict() holds values that are not tensors: {', '.join(odd)}")
-    # Copies, because tied weights share memory, which the format refuses.
-    stored = safetensors.save({name: value.detach().clone() for name, value in state.items()})
+    # Contiguous copies: the format refuses shared memory of tied weights, and transposed ones.
+    stored = safetensors.save(
+        {
+            name: value.detach().clone(memory_format=torch.contiguous_format)
+            for name, value in state.items()
+        }
+    )
     loaded = subject.make(9)
     try:
         loaded.load_state_dict(safetensors.load(stored), strict=True)
