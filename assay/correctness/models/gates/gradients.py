@@ -12,6 +12,8 @@ from torch import nn
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, failed, passed
 from assay.correctness.models.forward import cross_entropy, forward, in_mode
+from assay.correctness.models.perturbation import perturb
+from assay.correctness.models.short_training import batch
 
 ORDER = 5
 DEBUG = (
@@ -21,6 +23,8 @@ DEBUG = (
 )
 UNIT = "of the weights"
 _LARGE_PART = 16  # a dead part is at least one slice of so many
+_NOISY_MODELS = 8  # with other choices of experts each
+_LISTS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
 _NAMED = 4  # weights or shapes that a reason lists
 
 
@@ -36,6 +40,8 @@ def examine(subject: ExaminedModel) -> Finding:
     dead = dict(_dead_parts(subject))
     suspects = {n: part for n, part in dead.items() if training.reached[n] is not None}
     for name in _alive(subject, suspects):
+        del dead[name]
+    for name in _reached_under_noise(subject, dead):
         del dead[name]
     total = sum(p.numel() for p in training.model.parameters() if p.requires_grad)
     if not dead:
@@ -90,6 +96,48 @@ def _dead_slices(reached: torch.Tensor, needed_rows: tuple[int, ...]) -> torch.T
             shape[axis] = len(slices)
             return (~slices).reshape(shape).expand(reached.shape)
     return None
+
+
+def _reached_under_noise(subject: ExaminedModel, dead: Mapping[str, torch.Tensor]) -> set[str]:
+    """Weights of experts that got no token in training and get one in some noisy model.
+
+    A whole weight is taken for an expert's only where a gradient reached one of its likes: two
+    factors that are both zero at the start are reached under noise too, and never in training.
+    """
+    pending = {n: part for n, part in dead.items() if not part.all() or _has_live_twin(n, subject)}
+    waiting = set(pending)
+    for seed in range(_NOISY_MODELS):
+        if not pending:
+            break
+        model = subject.make(seed)
+        perturb(model, seed=seed)
+        weights = dict(model.named_parameters())
+        idx, targets = batch(subject.config.vocab_size, subject.length, seed=seed)
+        loss = forward(model, idx, targets).loss
+        wanted = [weights[name] for name in pending]
+        gradients = torch.autograd.grad(loss, wanted, allow_unused=True)
+        pending = {
+            name: part
+            for (name, part), gradient in zip(pending.items(), gradients, strict=True)
+            if gradient is None or not bool((gradient[part] != 0).any())
+        }
+    return waiting - set(pending)
+
+
+def _has_live_twin(name: str, subject: ExaminedModel) -> bool:
+    """Return True where a gradient reached the same weight of another member of a list within a
+    layer, such as another expert."""
+    training = subject.training
+    modules = dict(training.model.named_modules())
+    live = [n.split(".") for n, hit in training.reached.items() if hit is not None and hit.any()]
+    words = name.split(".")
+    for place in range(1, len(words)):
+        within_layer = any(word.isdigit() for word in words[:place])
+        if within_layer and isinstance(modules.get(".".join(words[:place])), _LISTS):
+            same = (words[:place], words[place + 1 :])
+            if any((other[:place], other[place + 1 :]) == same for other in live):
+                return True
+    return False
 
 
 def _alive(subject: ExaminedModel, suspects: Mapping[str, torch.Tensor]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A sliding window of 32 tokens whose cache is a ring of as many entries; a chunk may cross its end.
+"""A sliding window of 32 tokens whose cache is a ring of as many entries; chunks cross its end.
 
 The ring of a layer is [B, H, 32, D] for keys and values; a token lies at its position modulo 32.
 """
