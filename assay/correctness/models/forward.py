@@ -5,7 +5,6 @@ An answer of another form is a ContractViolation. B sequences, T tokens, V words
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -29,6 +28,7 @@ class ForwardOutput(NamedTuple):
     logits: torch.Tensor  # [B, T, V]
     loss: torch.Tensor | None
     cache: Any = None
+    auxiliary: float = 0.0  # what the model declares to have added to the cross entropy
 
 
 def forward(
@@ -55,7 +55,20 @@ def forward(
     may_lack_loss = targets is None or (loss is None and cache)  # sampling needs no loss
     if not may_lack_loss and not isinstance(loss, torch.Tensor):
         raise ContractViolation(f"the loss is {loss!r} where targets are given; wanted a tensor")
-    return ForwardOutput(logits, loss, output[2] if cache else None)
+    auxiliary = 0.0 if targets is None else _auxiliary_loss(model)
+    return ForwardOutput(logits, loss, output[2] if cache else None, auxiliary)
+
+
+def _auxiliary_loss(model: nn.Module) -> float:
+    """The `auxiliary_loss` of a model's last call; 0 where it declares none."""
+    declared = getattr(model, "auxiliary_loss", None)
+    if declared is None:
+        return 0.0
+    is_tensor = isinstance(declared, torch.Tensor) and declared.numel() == 1
+    if not is_tensor and not isinstance(declared, int | float):
+        form = list(declared.shape) if isinstance(declared, torch.Tensor) else repr(declared)
+        raise ContractViolation(f"auxiliary_loss is {form}; wanted a single number or None")
+    return float(declared)
 
 
 @contextmanager
@@ -76,15 +89,20 @@ def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, **options: Any) -
 
 
 def compare_loss(
-    loss: torch.Tensor, logits: torch.Tensor, targets: torch.Tensor, tolerance: float, where: str
+    output: ForwardOutput,
+    logits: torch.Tensor,
+    targets: torch.Tensor,
+    tolerance: float,
+    where: str,
 ) -> Comparison:
-    """Compare a loss with the cross entropy of logits, relatively."""
+    """Compare a loss, less a declared auxiliary one, with the cross entropy of logits."""
     expected = float(cross_entropy(logits.detach(), targets))
-    difference = abs(float(loss) - expected) / expected
+    loss, auxiliary = float(output.loss), output.auxiliary
+    declared = f" and auxiliary_loss is {auxiliary:.6g}" if auxiliary else ""
     return Comparison(
-        difference=difference if loss.numel() == 1 else math.inf,
-        tolerance=max(tolerance, loss_tolerance(loss)),
-        message=f"the loss is {float(loss):.6g} {where}; cross entropy gives {expected:.6g}",
+        difference=abs(loss - auxiliary - expected) / expected,
+        tolerance=max(tolerance, loss_tolerance(output.loss)),
+        message=f"the loss is {loss:.6g} {where}; cross entropy gives {expected:.6g}{declared}",
     )
 
 

@@ -99,9 +99,7 @@ class _Decoding:
         self.tolerance = max(self.tolerance, stored)
         yield self._compare_logits(output.logits, new)
         if targets is not None and output.loss is not None:
-            yield compare_loss(
-                output.loss, self.full[:, new], targets, self.tolerance, "with a cache"
-            )
+            yield compare_loss(output, self.full[:, new], targets, self.tolerance, "with a cache")
         yield from self._compare_entries(count)
         self.held += count
 

@@ -1,8 +1,8 @@
 """Logits for every position, with targets or without, and a loss that is their cross entropy.
 
 Catches a forward that gives only the last position without targets: an evaluation that slices it
-scored every choice with zero. Also a loss that is shifted, weighted or has other terms in it, and
-logits that have seen the targets.
+scored every choice with zero. Also a loss that is shifted, weighted or has terms in it that
+`auxiliary_loss` does not declare, and logits that have seen the targets.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,8 @@ from assay.correctness.models.forward import compare_loss, forward, in_mode, los
 ORDER = 1
 DEBUG = (
     "Call the model with and without targets and compare shapes and values; compute the loss "
-    "beside it as F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)."
+    "beside it as F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1). What "
+    "is added on purpose goes into self.auxiliary_loss at each call."
 )
 # Modes and numbers of tokens; None is as many as it takes.
 _CALLS = (("train", None), ("eval", 5))
@@ -39,7 +40,9 @@ def examine(subject: ExaminedModel) -> Finding:
     for mode, length in _CALLS:
         with in_mode(model, mode):
             comparisons += _compare(subject, length, f"in {mode} mode")
+    declared = hasattr(model, "auxiliary_loss")
     success = "logits for all positions; the loss is their cross entropy"
+    success += " and the auxiliary_loss that the model declares" if declared else ""
     return summarize(comparisons, success=success)
 
 
@@ -65,7 +68,7 @@ def _compare(subject: ExaminedModel, length: int | None, where: str) -> Iterator
     tolerance = subject.perturbed.same_shape_tolerance
     yield compare(plain.logits, output.logits, tolerance, message)
     tolerance = loss_tolerance(output.logits)
-    yield compare_loss(output.loss, output.logits, targets, tolerance, where)
+    yield compare_loss(output, output.logits, targets, tolerance, where)
 
 
 def _count_fault(model: nn.Module) -> str | None:
