@@ -7,6 +7,7 @@ without a gradient for want of use.
 import torch
 from torch import nn
 
+from assay.correctness.models.custom_functions import functions_in, graph_nodes
 from assay.correctness.models.forward import forward
 
 STEPS, MOST_STEPS = 3, 12  # the latter where some weight has no gradient yet
@@ -24,6 +25,7 @@ class ShortTraining:
         self.reached: dict[str, torch.Tensor | None] = {}  # elements with a gradient; None: none
         self.not_finite: list[str] = []  # weights with such a value or gradient
         self.strays: list[torch.Tensor] = []  # in the graph of each step, but no parameters
+        self.functions: set[type] = set()  # torch.autograd.Function of user code in the graph
         self._batch = (vocabulary, length)
         optimizer = torch.optim.AdamW(self._trainable().values(), lr=_LEARNING_RATE, fused=True)
         for number in range(STEPS):
@@ -47,6 +49,7 @@ class ShortTraining:
             strays = _strays(loss, self.model)
             again = [new for new in strays if any(new is old for old in self.strays)]
             self.strays = again if number else strays
+            self.functions |= functions_in(loss)
         loss.backward()
         self.losses.append(float(loss.detach()))
         weights = self._trainable()
@@ -73,16 +76,8 @@ class ShortTraining:
 def _strays(loss: torch.Tensor, model: nn.Module) -> list[torch.Tensor]:
     """Leaves of an autograd graph that are no parameters of the model."""
     weights = {id(weight) for weight in model.parameters()}
-    pending, visited, strays = [loss.grad_fn], set(), []
-    while pending:
-        node = pending.pop()
-        if node is None or node in visited:
-            continue
-        visited.add(node)
-        if hasattr(node, "variable") and id(node.variable) not in weights:
-            strays.append(node.variable)
-        pending += [following for following, _ in node.next_functions]
-    return strays
+    leaves = (node.variable for node in graph_nodes(loss) if hasattr(node, "variable"))
+    return [leaf for leaf in leaves if id(leaf) not in weights]
 
 
 def batch(vocabulary: int, length: int, *, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,7 +1,8 @@
 """Over a few steps a gradient reaches every trainable weight, and every part of it.
 
 Catches layers that are made and not used, codecs left out of the training graph, and branches that
-are cut off: one published model trained 102 of its 121 million weights.
+are cut off: one published model trained 102 of its 121 million weights. Also a hand-written
+backward whose slope is not that of its forward.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import nn
 
+from assay.correctness.models.custom_functions import wrong_slopes
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, failed, passed
 from assay.correctness.models.forward import cross_entropy, forward, in_mode
@@ -19,7 +21,7 @@ ORDER = 5
 DEBUG = (
     "The weights named are not in the training graph: find where they should be used. The usual "
     "causes are a call that is skipped without a cache, a detach, and two factors that are both "
-    "zero at the start."
+    "zero at the start. A wrong slope: torch.autograd.gradcheck on the function named, in float64."
 )
 UNIT = "of the weights"
 _LARGE_PART = 16  # a dead part is at least one slice of so many
@@ -45,7 +47,7 @@ def examine(subject: ExaminedModel) -> Finding:
         del dead[name]
     total = sum(p.numel() for p in training.model.parameters() if p.requires_grad)
     if not dead:
-        return passed(f"a gradient reaches all {total} weights", value=0.0, unit=UNIT)
+        return _slopes(subject, f"a gradient reaches all {total} weights")
     lost = sum(int(part.sum()) for part in dead.values())
     names = [name for name, part in dead.items() if part.all()]
     names += [
@@ -59,6 +61,25 @@ def examine(subject: ExaminedModel) -> Finding:
         f"{', '.join(names[:_NAMED])}{more}",
         value=lost / total,
         unit=UNIT,
+    )
+
+
+def _slopes(subject: ExaminedModel, success: str) -> Finding:
+    """Compare hand-written backward passes with differences, where the model has any."""
+    functions = subject.training.functions
+    if not functions:
+        return passed(success, value=0.0, unit=UNIT)
+    model = subject.perturbed.model
+    idx, targets = subject.tokens(2, seed=11), subject.tokens(2, seed=12)
+    with in_mode(model, "train", graphs=True):
+        wrong = next(wrong_slopes(functions, lambda: forward(model, idx, targets)), None)
+    if wrong is None:
+        names = ", ".join(sorted(function.__name__ for function in functions))
+        success = f"{success}; the backward of {names} was compared with differences"
+        return passed(success, value=0.0, unit=UNIT)
+    return failed(
+        f"the backward of {wrong.function} gives a slope of {wrong.given:.4g} in its argument "
+        f"{wrong.argument}; differences of its forward give {wrong.measured:.4g}"
     )
 
 
