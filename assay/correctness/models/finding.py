@@ -22,13 +22,15 @@ class Finding:
     """Result of one gate on one model.
 
     `value` is what the gate measured, such as the largest difference, or None; `reason` describes
-    it in words and numbers, also where the gate passed.
+    it in words and numbers, also where the gate passed. An unsupported gate is one that does not
+    apply, or, with `is_gap`, one whose subject the model has or should have and that could not look.
     """
 
     status: Literal["ok", "failed", "unsupported"]
     reason: str
     value: float | None = None
     unit: str = ""
+    is_gap: bool = False
 
 
 def passed(reason: str, *, value: float | None = None, unit: str = "") -> Finding:
@@ -41,6 +43,11 @@ def failed(reason: str, *, value: float | None = None, unit: str = "") -> Findin
 
 def unsupported(reason: str) -> Finding:
     return Finding(status="unsupported", reason=reason)
+
+
+def not_examined(reason: str) -> Finding:
+    """A gate that could not look: tables count it among those that apply and say why."""
+    return Finding(status="unsupported", reason=reason, is_gap=True)
 
 
 def _finite(value: float | None) -> float | None:

@@ -22,7 +22,7 @@ from assay.correctness.models.forward import (
 )
 from assay.correctness.models.perturbation import dtype_name, to_dtype
 
-ORDER = 9
+ORDER = 10
 DEBUG = (
     "Print shape and dtype of every tensor in the cache after five tokens and add them up beside "
     "cache_bytes(batch, 5): what is stored and not counted, or in another dtype, shows at once."

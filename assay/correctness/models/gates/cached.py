@@ -13,7 +13,7 @@ from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Comparison, Finding, compare, summarize, unsupported
 from assay.correctness.models.forward import cache_tensors, compare_loss, forward, in_mode
 
-ORDER = 4
+ORDER = 5
 DEBUG = (
     "Decode two tokens and compare with the full pass layer by layer. Wrong from the second token "
     "on: mask alignment (is_causal is top-left), position offset, or what is put into the cache; "

@@ -18,7 +18,7 @@ from assay.correctness.models.finding import (
 )
 from assay.correctness.models.forward import forward, in_mode
 
-ORDER = 13
+ORDER = 14
 DEBUG = (
     "Compare the attributes of the two models that are tensors or numbers with state_dict(): what "
     "forward uses and state_dict() lacks belongs in register_buffer or nn.Parameter."

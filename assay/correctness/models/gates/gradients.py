@@ -17,7 +17,7 @@ from assay.correctness.models.forward import cross_entropy, forward, in_mode
 from assay.correctness.models.perturbation import perturb
 from assay.correctness.models.short_training import batch
 
-ORDER = 5
+ORDER = 6
 DEBUG = (
     "The weights named are not in the training graph: find where they should be used. The usual "
     "causes are a call that is skipped without a cache, a detach, and two factors that are both "

@@ -7,7 +7,7 @@ codecs became noise with a tenth of their gain, outputs that were to start at ze
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Finding, failed, passed
 
-ORDER = 12
+ORDER = 13
 DEBUG = (
     "Let the model initialise first and its parts after it, or mark the parts that initialise "
     "themselves and leave them out of apply()."

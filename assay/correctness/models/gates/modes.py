@@ -17,7 +17,7 @@ from assay.correctness.models.finding import (
 )
 from assay.correctness.models.forward import forward, in_mode
 
-ORDER = 10
+ORDER = 11
 DEBUG = (
     "Search the model for self.training, torch.is_grad_enabled and dropout rates that do not come "
     "from the configuration; each is a branch that only one mode takes."

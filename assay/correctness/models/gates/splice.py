@@ -19,7 +19,7 @@ from assay.correctness.models.finding import (
 )
 from assay.correctness.models.forward import forward, in_mode
 
-ORDER = 8
+ORDER = 9
 DEBUG = (
     "Set a breakpoint in the codec and train one step without a cache: it must be reached, and "
     "what it returns must be what attention reads. Encode and decode on every path, cache or not."

@@ -19,7 +19,7 @@ from assay.correctness.models.finding import (
 )
 from assay.correctness.models.forward import forward, in_mode
 
-ORDER = 11
+ORDER = 3
 DEBUG = (
     "Look for assignments to self within forward: pass such tensors on as arguments and return "
     "values instead, so that the loop over the blocks owns them."
