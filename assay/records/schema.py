@@ -41,6 +41,7 @@ MODELS = "models"
 MODEL_PARAMETERS = "parameters"
 MODEL_CACHE_BYTES = "cache_bytes_per_token"
 MODEL_SECONDS = "examination_s"
+NOT_EXAMINED = "not examined: "  # begins the reason of a gate that applies and could not look
 
 # Bytes of a number, by the dtype that a workload's specification names.
 ELEMENT_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}

@@ -91,6 +91,21 @@ def test_one_table_and_how_to_debug_what_fails(tmp_path):
     assert done.stdout.count("fails") == 1, "one table"
 
 
+def test_what_was_not_examined_is_said_first(tmp_path):
+    """A model whose cache is called past_key_values decodes wrongly; "8/8" and "holds" was all."""
+    text = FORGETFUL.replace("cache=None", "past_key_values=None")
+    text = text.replace("if cache is None", "cache = past_key_values\n        if cache is None")
+    (tmp_path / "mine.py").write_text(text)
+    done = assay("check", "--models", "mine.py", cwd=tmp_path)
+    lines = done.stdout.splitlines()
+    (row,) = [number for number, line in enumerate(lines) if line.startswith("  mine.py")]
+    passed, applied = lines[row].split()[-1].split("/")
+    assert int(applied) == int(passed) + 2
+    summary = next(line for line in lines[row + 1 :] if line.strip())
+    assert summary.startswith("Not examined: cached and bytes of mine.py:GPT2_Forgetful: ")
+    assert "past_key_values seems to be one: call it cache" in " ".join(lines)
+
+
 def test_a_file_that_fails_on_import_exits_2(tmp_path):
     (tmp_path / "mine.py").write_text("import a_package_that_is_not_there\n" + FORGETFUL)
     done = assay("check", "--models", "mine.py", cwd=tmp_path)

@@ -22,6 +22,7 @@ from assay.correctness.models.forward import (
     empty_caches,
     first_usable_cache,
     forward,
+    missing_cache_text,
 )
 from assay.correctness.models.initialization import ConstructedModel, construct_recorded
 from assay.correctness.models.perturbation import PerturbedModel, perturbed_model, to_dtype
@@ -131,6 +132,10 @@ class ExaminedModel:
             return self._cache_index >= 0
         except ContractViolation:
             return False
+
+    @property
+    def missing_cache_text(self) -> str:
+        return missing_cache_text(self.perturbed.model)
 
     @cached_property
     def decoder(self) -> PerturbedModel:

@@ -10,6 +10,8 @@ from typing import Literal
 
 import torch
 
+from assay.records.schema import NOT_EXAMINED
+
 UNIT = "of the largest logit"
 
 
@@ -22,15 +24,13 @@ class Finding:
     """Result of one gate on one model.
 
     `value` is what the gate measured, such as the largest difference, or None; `reason` describes
-    it in words and numbers, also where the gate passed. An unsupported gate is one that does not
-    apply, or, with `is_gap`, one whose subject the model has or should have and that could not look.
+    it in words and numbers, also where the gate passed.
     """
 
     status: Literal["ok", "failed", "unsupported"]
     reason: str
     value: float | None = None
     unit: str = ""
-    is_gap: bool = False
 
 
 def passed(reason: str, *, value: float | None = None, unit: str = "") -> Finding:
@@ -46,8 +46,8 @@ def unsupported(reason: str) -> Finding:
 
 
 def not_examined(reason: str) -> Finding:
-    """A gate that could not look: tables count it among those that apply and say why."""
-    return Finding(status="unsupported", reason=reason, is_gap=True)
+    """A gate that applies and could not look: tables count it as such, and say why."""
+    return unsupported(f"{NOT_EXAMINED}{reason}")
 
 
 def _finite(value: float | None) -> float | None:

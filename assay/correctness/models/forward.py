@@ -18,6 +18,7 @@ from assay.correctness.models.finding import Comparison, ContractViolation
 
 # Not searched for tensors of a cache.
 _OPAQUE = (nn.Parameter, ModuleType, str, bytes, type)
+_CACHE_WORDS = ("past", "cache", "kv", "memory")  # in names of parameters that may be caches
 # Relative tolerance of a loss by its dtype; 1e-5 for those not named.
 _LOSS_TOLERANCE = {torch.float64: 1e-9, torch.float16: 5e-3, torch.bfloat16: 2e-2}
 
@@ -117,6 +118,16 @@ def accepts_cache(model: nn.Module) -> bool | None:
     if any(parameter.name == "cache" for parameter in parameters):
         return True
     return None if any(p.kind is p.VAR_KEYWORD for p in parameters) else False
+
+
+def missing_cache_text(model: nn.Module) -> str:
+    """Why a model cannot decode, and the parameter that should be called `cache`, if any."""
+    parameters = inspect.signature(model.forward).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return "forward takes **kwargs and returns no cache where it is given one as cache="
+    text = "forward has no parameter cache, so it cannot decode"
+    alike = [p.name for p in parameters if any(word in p.name for word in _CACHE_WORDS)]
+    return f"{text}; {alike[0]} seems to be one: call it cache" if alike else text
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """Models and their gates: a row for each, with its parts, its size and the gates it fails."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from assay.records.schema import (
@@ -8,6 +8,7 @@ from assay.records.schema import (
     MODEL_CACHE_BYTES,
     MODEL_PARAMETERS,
     MODEL_SECONDS,
+    NOT_EXAMINED,
     Record,
 )
 from assay.records.verdicts import is_wrong
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from assay.reports.report import Report
 
 STAGES = ("models",)
+_NAMED = 3  # models that a sentence lists
 _SIZES = (MODEL_PARAMETERS, MODEL_CACHE_BYTES, MODEL_SECONDS)
 _NOTE = (
     "Parameters and cache bytes per token (bfloat16) are those of the GPT-2 124M size. Gates run "
@@ -40,9 +42,24 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
             title="Models",
             columns=("model", "steps", "parts", "parameters", "bytes per token", "gates", "fails"),
             rows=tuple(_row(subject, examined) for subject, examined in models.items()),
-            note=" ".join((_NOTE, *wanting)),
+            note=" ".join((*_not_examined(models), _NOTE, *wanting)),
         )
     ]
+
+
+def _not_examined(models: Mapping[str, Sequence[Record]]) -> Iterator[str]:
+    """Sentences on gates that apply and could not look: which, of which models, and why."""
+    gates: dict[tuple[str, str], list[str]] = {}
+    for subject, records in models.items():
+        for record in filter(_is_gap, records):
+            gates.setdefault((subject, record.reason or ""), []).append(_gate(record))
+    subjects: dict[tuple[str, str], list[str]] = {}
+    for (subject, reason), names in gates.items():
+        subjects.setdefault((" and ".join(names), reason), []).append(subject)
+    for (names, reason), alike in subjects.items():
+        more = f" and {len(alike) - _NAMED} more" if len(alike) > _NAMED else ""
+        why = reason.removeprefix(NOT_EXAMINED).rstrip(".")
+        yield f"Not examined: {names} of {', '.join(alike[:_NAMED])}{more}: {why}."
 
 
 def failures(records: Sequence[Record]) -> Iterator[str]:
@@ -91,11 +108,12 @@ def _of_models(records: Sequence[Record]) -> Iterator[Record]:
 def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
     sizes = {record.metric: record for record in records if record.metric in _SIZES}
     gates = [record for record in records if _is_gate(record)]
-    applied = [record for record in gates if record.status != "unsupported"]
+    applied = [record for record in gates if record.status != "unsupported" or _is_gap(record)]
     passed = [record for record in applied if record.status == "ok"]
     failed = [record for record in applied if is_wrong(record)]
     skipped = next((record for record in applied if record.status == "skipped"), None)
-    tone = "failed" if failed else "skipped" if skipped else ""
+    partly = skipped or any(map(_is_gap, applied))
+    tone = "failed" if failed else "skipped" if partly else ""
     hint = (skipped.reason or "") if skipped and not failed else ""
     fails = "all" if len(failed) == len(gates) > 1 else " ".join(map(_gate, failed))
     spec = next((record.workload.spec for record in records if record.workload), {})
@@ -112,6 +130,11 @@ def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
 
 def _is_gate(record: Record) -> bool:
     return record.metric not in _SIZES
+
+
+def _is_gap(record: Record) -> bool:
+    """Return True for a gate that applies and could not look."""
+    return record.status == "unsupported" and (record.reason or "").startswith(NOT_EXAMINED)
 
 
 def _gate(record: Record) -> str:

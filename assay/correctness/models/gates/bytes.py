@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, failed, passed, unsupported
+from assay.correctness.models.finding import Finding, failed, not_examined, passed, unsupported
 from assay.correctness.models.forward import (
     cache_tensors,
     declares_tensors,
@@ -35,7 +35,7 @@ _COUNTS = {torch.float32: ((1, (1, 5)), (3, (5, None))), torch.bfloat16: ((3, (1
 def examine(subject: ExaminedModel) -> Finding:
     """Compare claimed with counted bytes in float32 and, where the model runs in it, bfloat16."""
     if not subject.has_cache:
-        return unsupported("forward has no parameter cache, so there is nothing to count")
+        return not_examined(subject.missing_cache_text)
     model = subject.scratch()
     if not hasattr(model, "cache_bytes"):
         _, cache = next(_fill(subject, model, 1, (None,)))

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Comparison, Finding, compare, summarize, unsupported
+from assay.correctness.models.finding import Comparison, Finding, compare, not_examined, summarize
 from assay.correctness.models.forward import cache_tensors, compare_loss, forward, in_mode
 
 ORDER = 5
@@ -25,7 +25,7 @@ _LARGER_CHUNKS = (45, 7, 7, 7, 5, 69, 1, 1, 7, 51, 7, 45, 9, *[1] * 6, 5)
 def examine(subject: ExaminedModel) -> Finding:
     """Decode single tokens and uneven chunks with two caches in turn, then one sequence alone."""
     if not subject.has_cache:
-        return unsupported("forward has no parameter cache, so it cannot decode")
+        return not_examined(subject.missing_cache_text)
     comparisons: list[Comparison] = []
     with in_mode(subject.decoder.model, "eval"):
         try:

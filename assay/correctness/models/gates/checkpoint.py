@@ -13,8 +13,8 @@ from assay.correctness.models.finding import (
     Finding,
     compare,
     failed,
+    not_examined,
     summarize,
-    unsupported,
 )
 from assay.correctness.models.forward import forward, in_mode
 
@@ -30,7 +30,7 @@ def examine(subject: ExaminedModel) -> Finding:
     try:
         from safetensors import torch as safetensors
     except ImportError:
-        return unsupported("safetensors is not installed, which checkpoints are stored with")
+        return not_examined("safetensors is not installed, which checkpoints are stored with")
     trained = subject.training.model
     state = trained.state_dict()
     odd = [name for name, value in state.items() if not isinstance(value, torch.Tensor)]
