@@ -10,6 +10,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     from assay.correctness.models.finding import Finding
 
 GATES = "gates"  # the kind of plugin
+_STATE = "state"  # the gate that qualifies others
+_STATE_PUT_BACK = "judged with what each call leaves behind put back, see state"
+_STATE_REMAINS = "calls leave something behind, see state, which may be a cause of this"
 _LONGEST_MESSAGE = 400  # characters
 _FULL_SIZE = "counted at GPT-2 124M size, built on the meta device"
 
@@ -68,7 +72,8 @@ def run_gates(
         raise BadInput(f"there is no gate {unknown[0]!r}; there are {', '.join(gates)}")
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {name: _run(gates[name], subject) for name in gates if name in (names or gates)}
+        chosen = [name for name in gates if name in (names or gates)]
+        return {name: _examine(gates[name], subject, gates.get(_STATE)) for name in chosen}
 
 
 def examine_models(
@@ -166,6 +171,23 @@ def _measurement(
         workload=WorkloadIdentity(name=model.name, spec=spec, content=None),
         **outcome,
     )
+
+
+def _examine(
+    gate: ModuleType, subject: "ExaminedModel", state_gate: ModuleType | None
+) -> "Finding":
+    """Run a gate; where it fails for state, once more without it.
+
+    A running mean that moves in training reads like a leak: no two calls agree.
+    """
+    finding = _run(gate, subject)
+    if finding.status != "failed" or not getattr(gate, "COMPARES_CALLS", False):
+        return finding
+    if state_gate is None or _run(state_gate, subject).status != "failed":
+        return finding
+    again = _run(gate, subject.without_kept_state)
+    qualified = _STATE_REMAINS if again.status == "failed" else _STATE_PUT_BACK
+    return replace(again, reason=f"{again.reason}; {qualified}")
 
 
 def _run(gate: ModuleType, subject: "ExaminedModel") -> "Finding":

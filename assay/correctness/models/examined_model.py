@@ -5,7 +5,7 @@ mode is set by whoever calls it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +25,12 @@ from assay.correctness.models.forward import (
     missing_cache_text,
 )
 from assay.correctness.models.initialization import ConstructedModel, construct_recorded
+from assay.correctness.models.kept_state import without_kept_state
 from assay.correctness.models.perturbation import PerturbedModel, perturbed_model, to_dtype
 from assay.correctness.models.short_training import ShortTraining
 from assay.models.gpt2.config import ModelConfig
 
+_CALLS_BEFORE = 3
 _ROOM = 4  # tokens from which on two are set
 
 
@@ -106,6 +108,20 @@ class ExaminedModel:
         """The same of a larger size, for user code only: code that counts layers, heads or tokens
         may be right in a tiny model alone."""
         return replace(self, config=tiny.larger(self.config)) if self.has_user_code else None
+
+    @cached_property
+    def without_kept_state(self) -> "ExaminedModel":
+        """The same of models that were called a few times, of which each further call puts back
+        what it changes: what is faded in with the number of calls has begun."""
+
+        def build(config: ModelConfig) -> nn.Module:
+            model = self.build(config).train()
+            with suppress(Exception), torch.no_grad():
+                for seed in range(_CALLS_BEFORE):
+                    forward(model, self.tokens(2, seed=seed))
+            return without_kept_state(model)
+
+        return replace(self, build=build)
 
     @property
     def size_text(self) -> str:

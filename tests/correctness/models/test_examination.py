@@ -62,6 +62,25 @@ def test_weights_of_a_codec_are_not_taken_for_a_hidden_cache():
     assert finding.status == "ok", finding.reason
 
 
+@pytest.mark.parametrize("name", ["running_mean_in_training", "ramp_in_a_buffer"])
+def test_state_is_not_told_as_a_leak(subject, name):
+    """A running mean in training made causality, logits and modes fail beside state."""
+    findings = run_gates(subject(f"defects/{name}"))
+    failed = [gate for gate, finding in findings.items() if finding.status == "failed"]
+    assert failed == ["state"], {gate: findings[gate].reason for gate in failed}
+    assert "put back, see state" in findings["causality"].reason
+
+
+def test_a_leak_beside_state_is_told(subject, tmp_path):
+    leaky = patches.PatchedFile(MODELS / "defects" / "running_mean_in_training.py").source
+    path = tmp_path / "both.py"
+    path.write_text(leaky.replace('att.masked_fill(~self.mask[:t, :t], float("-inf"))', "att"))
+    both = user_models.load(path, user_models.model_names(path)[0])
+    findings = run_gates(both, ["state", "causality"])
+    assert {finding.status for finding in findings.values()} == {"failed"}
+    assert "position" in findings["causality"].reason
+
+
 def test_an_unknown_gate_is_refused(subject):
     with pytest.raises(BadInput, match=r"no gate 'sharpness'; there are logits, step"):
         run_gates(subject(), ["sharpness"])

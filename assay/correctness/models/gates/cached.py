@@ -14,6 +14,7 @@ from assay.correctness.models.finding import Comparison, Finding, compare, not_e
 from assay.correctness.models.forward import cache_tensors, compare_loss, forward, in_mode
 
 ORDER = 5
+COMPARES_CALLS = True
 DEBUG = (
     "Decode two tokens and compare with the full pass layer by layer. Wrong from the second token "
     "on: mask alignment (is_causal is top-left), position offset, or what is put into the cache; "

@@ -15,6 +15,7 @@ from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import PerturbedModel, dtype_name, signs_flipped
 
 ORDER = 4
+COMPARES_CALLS = True
 DEBUG = (
     "Change the last token and print the first position that moves after each block: the first "
     "block in which an earlier one moves has the leak. Look for a transpose after masking, a mean, "

@@ -10,6 +10,7 @@ from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import to_dtype
 
 ORDER = 8
+COMPARES_CALLS = True
 DEBUG = (
     "Compare one layer with its twin on the same input; where they differ, q and k are not treated "
     "alike (a scale, a bias, positions or a cache on one of them only)."

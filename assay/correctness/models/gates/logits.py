@@ -22,6 +22,7 @@ from assay.correctness.models.finding import (
 from assay.correctness.models.forward import compare_loss, forward, in_mode, loss_tolerance
 
 ORDER = 1
+COMPARES_CALLS = True
 DEBUG = (
     "Call the model with and without targets and compare shapes and values; compute the loss "
     "beside it as F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1). What "

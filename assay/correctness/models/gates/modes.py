@@ -18,6 +18,7 @@ from assay.correctness.models.finding import (
 from assay.correctness.models.forward import forward, in_mode
 
 ORDER = 11
+COMPARES_CALLS = True
 DEBUG = (
     "Search the model for self.training, torch.is_grad_enabled and dropout rates that do not come "
     "from the configuration; each is a branch that only one mode takes."

@@ -14,6 +14,7 @@ from assay.correctness.models.perturbation import dtype_name, perturb, to_dtype
 from assay.models.gpt2.model import Decoder
 
 ORDER = 7
+COMPARES_CALLS = True
 DEBUG = (
     "Call neutral_() and take the parts out one by one until the difference is gone. A gate must "
     "be exactly 0 or 1 when it is neutral: the sigmoid of -10 is not 0."

@@ -13,6 +13,7 @@ from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import perturb, to_dtype
 
 ORDER = 12
+COMPARES_CALLS = True
 DEBUG = (
     "Search the model for comparisons of a dtype, for .half() and .bfloat16(), and for kernels "
     "that are chosen by dtype; call both paths with the same numbers and compare layer by layer."

@@ -7,6 +7,7 @@ before and a second backward fails; running statistics; masks and tables kept fo
 from collections.abc import Iterator
 
 import torch
+from torch import nn
 
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import (
@@ -25,6 +26,7 @@ DEBUG = (
     "values instead, so that the loop over the blocks owns them."
 )
 
+_NAMED = 3  # buffers that a reason lists
 _ROUNDING = 1e-6  # weights may be merged in eval mode and separated again
 _SAME_TOKENS = "the same tokens give logits that differ by %.2g after other calls, "
 
@@ -47,6 +49,7 @@ def examine(subject: ExaminedModel) -> Finding:
 def _compare(subject: ExaminedModel) -> Iterator[Comparison]:
     model = subject.decoder.model
     idx, targets = subject.tokens(2, seed=20), subject.tokens(2, seed=21)
+    start = _buffers(model)
     with in_mode(model, "eval"):
         evaluated = forward(model, idx).logits
     with in_mode(model, "train", graphs=True):
@@ -54,7 +57,7 @@ def _compare(subject: ExaminedModel) -> Iterator[Comparison]:
         first.loss.backward()
         _call_others(subject)
         second = forward(model, idx, targets)
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    buffers = _buffers(model)
     with in_mode(model, "eval"):
         if subject.has_cache:
             subject.decode(model, subject.tokens(1, 4, seed=26), past=3)
@@ -65,9 +68,18 @@ def _compare(subject: ExaminedModel) -> Iterator[Comparison]:
             )
         again = forward(model, idx).logits
     tolerance = min(subject.decoder.same_shape_tolerance, _ROUNDING)
-    yield compare(second.logits, first.logits, tolerance, _SAME_TOKENS + "in train mode")
-    yield compare(again, evaluated, tolerance, _SAME_TOKENS + "in eval mode")
-    yield from _changed_buffers(buffers, dict(model.named_buffers()))
+    moved = _changed(start, buffers)
+    which = f", which moved the buffer {', '.join(moved[:_NAMED])}" if moved else ""
+    for mode, actual, expected in (
+        ("train", second.logits, first.logits),
+        ("eval", again, evaluated),
+    ):
+        message = f"{_SAME_TOKENS}in {mode} mode{which}"
+        yield compare(actual, expected, tolerance, message, topic=mode)
+    after = _buffers(model)
+    for name in _changed(buffers, after):
+        message = f"calls in eval mode change the buffer {name}"
+        yield compare(after[name].double(), buffers[name].double(), 0.0, message)
 
 
 def _call_others(subject: ExaminedModel) -> None:
@@ -78,12 +90,14 @@ def _call_others(subject: ExaminedModel) -> None:
         forward(model, subject.tokens(3, 7, seed=22))
 
 
-def _changed_buffers(
-    before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]
-) -> Iterator[Comparison]:
-    """Buffers that calls in eval mode have changed; a new or longer one is a table."""
-    for name, old in before.items():
-        new = after.get(name)
-        if new is not None and new.shape == old.shape and not torch.equal(new, old):
-            message = f"calls in eval mode change the buffer {name}"
-            yield compare(new.double(), old.double(), 0.0, message)
+def _buffers(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+
+def _changed(before: dict[str, torch.Tensor], after: dict[str, torch.Tensor]) -> list[str]:
+    """Names of buffers that have changed; a new or longer one is a table."""
+    return [
+        name
+        for name, old in before.items()
+        if name in after and after[name].shape == old.shape and not torch.equal(after[name], old)
+    ]
