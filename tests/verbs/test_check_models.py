@@ -86,7 +86,7 @@ def test_one_table_and_how_to_debug_what_fails(tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     (row,) = [line for line in done.stdout.splitlines() if line.startswith("  mine.py")]
     assert "GPT2_Forgetful" in row and row.rstrip().endswith("cached")
-    assert "cached: Decode two tokens and compare" in done.stdout
+    assert "cached: Compare the module that is first to differ" in done.stdout
     assert "differ from the full pass" in done.stdout
     assert done.stdout.count("fails") == 1, "one table"
 

@@ -183,11 +183,18 @@ def _examine(
     finding = _run(gate, subject)
     if finding.status != "failed" or not getattr(gate, "COMPARES_CALLS", False):
         return finding
-    if state_gate is None or _run(state_gate, subject).status != "failed":
+    if state_gate is None or not _leaves_state(state_gate, subject):
         return finding
     again = _run(gate, subject.without_kept_state)
     qualified = _STATE_REMAINS if again.status == "failed" else _STATE_PUT_BACK
     return replace(again, reason=f"{again.reason}; {qualified}")
+
+
+def _leaves_state(state_gate: ModuleType, subject: "ExaminedModel") -> bool:
+    try:
+        return state_gate.examine(subject).status == "failed"
+    except (Exception, SystemExit):  # a model that cannot be called at all
+        return False
 
 
 def _run(gate: ModuleType, subject: "ExaminedModel") -> "Finding":

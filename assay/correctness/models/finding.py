@@ -4,7 +4,7 @@ Most gates compare logits that should be equal; the worst of their comparisons i
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -63,10 +63,20 @@ class Comparison:
     tolerance: float
     message: str
     topic: str = ""  # the worst of each topic is reported
+    locate: Callable[[], str | None] | None = None  # names the first module that differs
 
     @property
     def holds(self) -> bool:
         return self.difference <= self.tolerance
+
+    @property
+    def explanation(self) -> str:
+        """The message, and the module to look at, where repeating the calls shows one."""
+        try:
+            module = self.locate() if self.locate is not None else None
+        except Exception:  # what was seen counts, whatever becomes of calls with hooks
+            module = None
+        return f"{self.message}; first to differ is {module}" if module else self.message
 
 
 def compare(
@@ -76,11 +86,17 @@ def compare(
     message: str,
     *,
     topic: str = "",
+    locate: Callable[[], str | None] | None = None,
 ) -> Comparison:
     """Compare two tensors; %.2g in the message stands for their relative difference."""
     difference = relative_difference(actual, expected)
-    message = message.replace("%.2g", f"{difference:.2g}")
-    return Comparison(difference=difference, tolerance=tolerance, message=message, topic=topic)
+    return Comparison(
+        difference=difference,
+        tolerance=tolerance,
+        message=message.replace("%.2g", f"{difference:.2g}"),
+        topic=topic,
+        locate=locate,
+    )
 
 
 def requirement(condition: bool, message: str) -> Comparison:
@@ -111,6 +127,6 @@ def summarize(comparisons: Iterable[Comparison], *, success: str) -> Finding:
         known = worst.setdefault(comparison.topic, comparison)
         worst[comparison.topic] = max(known, comparison, key=lambda each: each.difference)
     count = f" ({len(broken)} of {len(comparisons)} comparisons)" if len(comparisons) > 1 else ""
-    messages = "; ".join(comparison.message for comparison in worst.values())
+    messages = "; ".join(comparison.explanation for comparison in worst.values())
     largest = max(comparison.difference for comparison in worst.values())
     return failed(f"{messages}{count}", value=largest, unit=UNIT)

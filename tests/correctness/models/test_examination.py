@@ -81,6 +81,23 @@ def test_a_leak_beside_state_is_told(subject, tmp_path):
     assert "position" in findings["causality"].reason
 
 
+@pytest.mark.parametrize(
+    ("name", "gate", "module"),
+    [
+        ("later_layers_unmasked", "causality", "h.6.attn (Attention), before its call of c_proj"),
+        ("convolution_padded_both_sides", "causality", "blocks.0.conv (Conv1d)"),
+        ("batch_centred", "causality", "the model's own forward, before its call of lm_head"),
+        ("last_layer_sees_next_token", "cached", "layers.3.heads (Heads)"),
+        ("cache_mask_top_left", "cached", "transformer.h.0.attn (CausalSelfAttention), before"),
+    ],
+)
+def test_the_first_module_that_differs_is_named(subject, name, gate, module):
+    """Users were asked to bisect; the innermost module whose input is right and output wrong is
+    named, or the one around it that gave a wrong input to the next."""
+    finding = run_gates(subject(f"defects/{name}"), [gate])[gate]
+    assert f"first to differ is {module}" in finding.reason, finding.reason
+
+
 def test_an_unknown_gate_is_refused(subject):
     with pytest.raises(BadInput, match=r"no gate 'sharpness'; there are logits, step"):
         run_gates(subject(), ["sharpness"])

@@ -11,12 +11,13 @@ import torch
 
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Comparison, Finding, compare, not_examined, summarize
+from assay.correctness.models.first_difference import TracedCall, first_difference
 from assay.correctness.models.forward import cache_tensors, compare_loss, forward, in_mode
 
 ORDER = 5
 COMPARES_CALLS = True
 DEBUG = (
-    "Decode two tokens and compare with the full pass layer by layer. Wrong from the second token "
+    "Compare the module that is first to differ with the full pass. Wrong from the second token "
     "on: mask alignment (is_causal is top-left), position offset, or what is put into the cache; "
     "only in chunks: the mask within a chunk, or entries lost where a chunk crosses a ring's end."
 )
@@ -79,6 +80,7 @@ class _Decoding:
     def __init__(
         self, subject: ExaminedModel, idx: torch.Tensor, full: torch.Tensor, *, size: str = ""
     ) -> None:
+        self.subject = subject
         self.decoder = subject.decoder
         self.idx = idx
         self.full = full
@@ -109,7 +111,34 @@ class _Decoding:
             f"logits of positions {new.start} to {new.stop - 1} differ from the full pass by %.2g, "
             f"decoded {self._chunks_text()}"
         )
-        return compare(logits, self.full[:, new], self.tolerance, message)
+        chunks, tolerance = tuple(self.chunks), self.tolerance
+        return compare(
+            logits,
+            self.full[:, new],
+            tolerance,
+            message,
+            locate=lambda: self._first_difference(chunks, tolerance),
+        )
+
+    def _first_difference(self, chunks: tuple[int, ...], tolerance: float) -> str | None:
+        """Decode the same chunks again, and compare each module in the last with the full pass."""
+        model, held = self.decoder.model, sum(chunks[:-1])
+        new = slice(held, held + chunks[-1])
+        with in_mode(model, "eval"):
+            cache = self.subject.empty_cache(model, len(self.idx))
+            for chunk in self.idx[:, :held].split(list(chunks[:-1]), dim=1):
+                cache = forward(model, chunk, cache=cache).cache
+            full = TracedCall(
+                call=lambda: forward(model, self.idx),
+                shape=(self.idx.shape[0], self.idx.shape[1]),
+                first=new.start,
+                end=new.stop,
+            )
+            decoded = TracedCall(
+                call=lambda: forward(model, self.idx[:, new], cache=cache),
+                shape=(len(self.idx), chunks[-1]),
+            )
+            return first_difference(model, full, decoded, tolerance=tolerance)
 
     def _chunks_text(self) -> str:
         if set(self.chunks) == {1}:
