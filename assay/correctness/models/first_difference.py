@@ -21,7 +21,7 @@ _GIVEN, _RETURNED = 0, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class TracedCall:
+class ComparedCall:
     """A call of a model with tokens [B, T], and the part of its outputs that is compared."""
 
     call: Callable[[], Any]
@@ -39,7 +39,7 @@ class _Passed(NamedTuple):
 
 
 def first_difference(
-    model: nn.Module, expected: TracedCall, actual: TracedCall, *, tolerance: float
+    model: nn.Module, expected: ComparedCall, actual: ComparedCall, *, tolerance: float
 ) -> str | None:
     """The first module that differs in words; None where none does.
 
@@ -73,7 +73,7 @@ def _around(name: str, calls: list[tuple[str, int]]) -> tuple[str, int]:
     return name, called.get(name, 0)
 
 
-def _parts(tensor: torch.Tensor, traced: TracedCall) -> dict[str, torch.Tensor]:
+def _parts(tensor: torch.Tensor, traced: ComparedCall) -> dict[str, torch.Tensor]:
     """The compared part of a tensor, for each axis that may be that of the tokens."""
     batch, tokens = traced.shape
     sequences = slice(None) if traced.sequence is None else [traced.sequence]
@@ -108,7 +108,7 @@ def _finite(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double().nan_to_num(nan=1e9, posinf=1e6, neginf=-1e6)
 
 
-def _trace(model: nn.Module, traced: TracedCall) -> dict[tuple[str, int], _Passed]:
+def _trace(model: nn.Module, traced: ComparedCall) -> dict[tuple[str, int], _Passed]:
     """All calls of modules in order, by the path of a module and the number of its call."""
     trace: dict[tuple[str, int], _Passed] = {}
     counts: Counter[str] = Counter()

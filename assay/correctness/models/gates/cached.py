@@ -11,7 +11,7 @@ import torch
 
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Comparison, Finding, compare, not_examined, summarize
-from assay.correctness.models.first_difference import TracedCall, first_difference
+from assay.correctness.models.first_difference import ComparedCall, first_difference
 from assay.correctness.models.forward import cache_tensors, compare_loss, forward, in_mode
 
 ORDER = 5
@@ -128,13 +128,13 @@ class _Decoding:
             cache = self.subject.empty_cache(model, len(self.idx))
             for chunk in self.idx[:, :held].split(list(chunks[:-1]), dim=1):
                 cache = forward(model, chunk, cache=cache).cache
-            full = TracedCall(
+            full = ComparedCall(
                 call=lambda: forward(model, self.idx),
                 shape=(self.idx.shape[0], self.idx.shape[1]),
                 first=new.start,
                 end=new.stop,
             )
-            decoded = TracedCall(
+            decoded = ComparedCall(
                 call=lambda: forward(model, self.idx[:, new], cache=cache),
                 shape=(len(self.idx), chunks[-1]),
             )

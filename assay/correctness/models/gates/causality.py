@@ -13,7 +13,7 @@ import torch
 
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.correctness.models.finding import Comparison, Finding, compare, requirement, summarize
-from assay.correctness.models.first_difference import TracedCall, first_difference
+from assay.correctness.models.first_difference import ComparedCall, first_difference
 from assay.correctness.models.forward import forward, in_mode
 from assay.correctness.models.perturbation import PerturbedModel, dtype_name, signs_flipped
 
@@ -81,8 +81,8 @@ class _Setting:
         """Function that names the first module that differs between two calls, in one of their
         sequences and before a position."""
 
-        def traced(call: _Call) -> TracedCall:
-            return TracedCall(
+        def traced(call: _Call) -> ComparedCall:
+            return ComparedCall(
                 call=lambda: self.logits(*call),
                 shape=(call[0].shape[0], call[0].shape[1]),
                 sequence=sequence,
