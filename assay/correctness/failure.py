@@ -33,13 +33,17 @@ def failure(
 ) -> Measurement:
     """Return the measurement of a failing probe: its smallest failing case and the likely cause."""
     failing = [result for result in results if result.status in FAILED]
-    smallest = _smallest(tested, probe, min(failing, key=lambda result: cost(result.spec)))
+    first = min(failing, key=lambda result: cost(result.spec))
+    smallest, tried = _smallest(tested, probe, first)
     ran = [result for result in results if result.status != "unsupported"]
     cause = smallest.cause
     if not cause and _passes_on_fresh_copy(tested, probe, smallest.spec):
         cause = _STATE
     if not cause and name in DIAGNOSED:
-        cause = likely_cause([result.spec for result in failing], passing, tested.bind)
+        # What was tried on the way to the smallest case tells a condition from chance.
+        wrong = [result.spec for result in (*failing, *tried) if result.status in FAILED]
+        right = [result.spec for result in tried if result.status == "ok"]
+        cause = likely_cause(wrong, [*passing, *right], tested.bind)
     return Measurement(
         subject=tested.name,
         metric=name,
@@ -56,15 +60,19 @@ def failure(
     )
 
 
-def _smallest(tested: TestedImplementation, probe: ModuleType, first: CaseResult) -> CaseResult:
-    """Return the failure on the smallest case that a few seconds of shrinking lead to."""
+def _smallest(
+    tested: TestedImplementation, probe: ModuleType, first: CaseResult
+) -> tuple[CaseResult, list[CaseResult]]:
+    """Return the failure on the smallest case that a few seconds of shrinking lead to, and all that
+    was tried."""
     results = {first.spec: first}
 
     def still_fails(spec: WorkloadSpec) -> bool:
         result = results[spec] = run_case(tested, probe, spec)
         return result.status == first.status and _is_as_bad(result.share, first.share)
 
-    return results[shrink(first.spec, still_fails, until=time.monotonic() + _SHRINKING_S)]
+    smallest = shrink(first.spec, still_fails, until=time.monotonic() + _SHRINKING_S)
+    return results[smallest], list(results.values())
 
 
 def _is_as_bad(share: float | None, first: float | None) -> bool:
