@@ -28,6 +28,7 @@ class Codec:
     path: str
     kind: str
     module: nn.Module
+    is_part: bool = False  # of a module that is only named for a codec
     called: set[str] = field(default_factory=set)  # its methods that were called while watched
     used: dict[int, torch.Tensor] = field(default_factory=dict)  # weights that these used
 
@@ -38,7 +39,7 @@ class Codec:
 
 
 def codecs(model: nn.Module) -> list[Codec]:
-    """All codecs below a model, each once."""
+    """All codecs below a model, each once, and parts of those that are only named for one."""
     listed = [codec for child in model.named_children() for codec in _within(*child)]
     return list({id(codec.module): codec for codec in reversed(listed)}.values())[::-1]
 
@@ -67,7 +68,7 @@ def _whole_and_parts(path: str, module: nn.Module) -> Iterator[Codec]:
     yield Codec(path=path, kind=kind, module=module)
     for name, part in module.named_children():
         if next(part.parameters(), None) is not None:
-            yield Codec(path=f"{path}.{name}", kind=f"{kind}.{name}", module=part)
+            yield Codec(path=f"{path}.{name}", kind=f"{kind}.{name}", module=part, is_part=True)
 
 
 def _below(path: str, module: nn.Module) -> Iterator[Codec]:

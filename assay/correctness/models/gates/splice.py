@@ -32,9 +32,14 @@ DECODING = "in cached decode"
 def examine(subject: ExaminedModel) -> Finding:
     """Destroy codecs, with zeros for weights and outputs, on every path.
 
-    In training each is destroyed alone; on the other paths all of one kind at once.
+    In training each is destroyed alone; on the other paths all of one kind at once. Parts of what
+    is only named for a codec are looked at in user code.
     """
-    all_codecs = codecs(subject.decoder.model)
+    all_codecs = [
+        codec
+        for codec in codecs(subject.decoder.model)
+        if subject.has_user_code or not codec.is_part
+    ]
     if not all_codecs:
         return unsupported("no codec: no module is named for one or has compress and expand")
     each = {f"{codec.path} ({type(codec.module).__name__})": [codec] for codec in all_codecs}
