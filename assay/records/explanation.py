@@ -13,6 +13,7 @@ from assay.records.schema import Measurement
 
 # Probes that compare values say most about a mistake, and plain ones more than special ones.
 _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causality", "strides")
+_CONDITION = "it fails only "
 # What a likely cause says beside the mistake itself: where it shows.
 _WHERE = re.compile(r" \(it fails only .*\)$|^in some rows, |^where it does not raise, ")
 
@@ -39,11 +40,11 @@ class Explanation:
 
 
 def explained(failures: Sequence[Measurement]) -> list[Explanation]:
-    """Group the failures of one implementation; the mistake that most probes show comes first."""
+    """Group the failures of one implementation; the mistake that explains most comes first."""
     groups: dict[str, list[Measurement]] = {}
     for failure in sorted(failures, key=rank):
         groups.setdefault(_mistake(failure), []).append(failure)
-    ordered = sorted(groups.values(), key=lambda group: (-len(group), rank(group[0])))
+    ordered = sorted(groups.values(), key=_order)
     first = next((group for group in ordered if group[0].metric in _TELLING), None)
     for group in [group for group in ordered if first and _follows(group)]:
         ordered.remove(group)
@@ -52,6 +53,17 @@ def explained(failures: Sequence[Measurement]) -> list[Explanation]:
         Explanation(shown_by=group[0], also=tuple(failure.metric for failure in group[1:]))
         for group in ordered
     ]
+
+
+def _order(group: Sequence[Measurement]) -> tuple[bool, bool, int, int]:
+    """Inputs that are changed and state that is kept explain any wrong value, so they come first;
+    a mere condition explains none, so it comes last."""
+    guess = _mistake(group[0]).startswith(_CONDITION)
+    return guess, not any(_is_of_state(failure) for failure in group), -len(group), rank(group[0])
+
+
+def _is_of_state(failure: Measurement) -> bool:
+    return failure.metric == "purity" and failure.cause is not None
 
 
 def _follows(group: Sequence[Measurement]) -> bool:

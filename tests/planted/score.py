@@ -1,4 +1,4 @@
-"""How often the first sentence about a planted defect names it: python tests/planted/score.py.
+"""How often the first sentence about a defect names it: python tests/planted/score.py [NAME ...].
 
 Every defect goes through a quick check of all probes, and through one with more cases where that
 holds. It is caught where a check does not hold, and named where the first explanation holds one of
@@ -35,7 +35,8 @@ def judged(name: str) -> tuple[bool, bool, str]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    names = [d.name for d in defects(FOLDER) if not d.needs_own_process and "jax" not in d.name]
+    here = [d.name for d in defects(FOLDER) if not d.needs_own_process and "jax" not in d.name]
+    names = sys.argv[1:] or here
     caught = named = 0
     for name, result in map_forked(judged, names):
         was_caught, was_named, first = result.value or (False, False, result.ending)

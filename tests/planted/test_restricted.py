@@ -131,7 +131,14 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+# One for each limit; the others are for `make test-full`.
+QUICK = ("float16", "multiples of 128", "one length", "powers of two", "one group", "causal",
+         "contiguous", "few tokens", "many tokens", "compiler")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS]
+)
 def test_limits_are_found_and_what_is_wrong_inside(name, tmp_path):
     kernel = KERNELS[name]
     path = kernel.write(tmp_path / "restricted.py")

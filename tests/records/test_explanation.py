@@ -38,9 +38,19 @@ def test_a_probe_about_something_else_follows_where_values_are_wrong():
     assert only.shown_by.metric == "accuracy" and only.also == ("purity",)
 
 
-def test_a_cause_of_its_own_is_not_folded():
+def test_state_comes_first_for_it_explains_any_wrong_value():
     found = explained([failure("purity", "a result is remembered"), failure("accuracy", TOP_LEFT)])
-    assert [explanation.shown_by.metric for explanation in found] == ["accuracy", "purity"]
+    assert [explanation.shown_by.metric for explanation in found] == ["purity", "accuracy"]
+
+
+def test_a_condition_is_no_cause_and_comes_last():
+    """Inputs changed in place were told as something that fails only where Sk > 16."""
+    guesses = [
+        failure("shapes", "it fails only where Sk > 16"),
+        failure("accuracy", "it fails only"),
+    ]
+    found = explained([*guesses, failure("purity", "an input is changed in place")])
+    assert found[0].shown_by.metric == "purity"
 
 
 def test_the_same_exception_is_one_mistake():
