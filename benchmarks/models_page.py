@@ -140,6 +140,7 @@ def gates(records: RecordsByKey) -> str:
             ),
         ]
         for gate in _gates()
+        if any(name == gate for _, name in verdicts)  # the evidence may be older than a gate
     ]
     return (
         _table("gate|passed|failed|does not apply", counts)

@@ -48,7 +48,7 @@ FAULTS = {
         "    return gemma.apply(params, x, positions, mask, core='xla')\n"
     ),
 }
-GOOD = ("gemma:xla", "gemma_fast:xla")
+GOOD = ("gemma:xla",)
 QUICK_COMPILER = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 WORKLOAD = "b4_h8_kv1_q24_k24_d16_causal_bfloat16"
 CHOSEN = "latency,backward,training,memory,work"

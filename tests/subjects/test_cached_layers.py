@@ -27,7 +27,12 @@ def measured(subject):
 
 
 @pytest.mark.parametrize(
-    "heads, kv_heads", [(8, 1), pytest.param(32, 32, marks=pytest.mark.slow), (32, 8)]
+    "heads, kv_heads",
+    [
+        pytest.param(8, 1, marks=pytest.mark.slow),
+        pytest.param(32, 32, marks=pytest.mark.slow),
+        (32, 8),
+    ],
 )
 @pytest.mark.parametrize(
     "name", [pytest.param("gemma:xla", marks=pytest.mark.slow), "gemma_fast:xla"]

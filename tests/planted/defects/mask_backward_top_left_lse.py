@@ -14,3 +14,4 @@ REPLACE = {
 PLANTED = "the mask of the backward is aligned top-left, that of the forward bottom-right"
 CAUGHT_BY = ("shapes", "gradients")
 CAUSE = "the causal mask of the backward is aligned top-left"
+SLOW = True  # another of its kind is quick

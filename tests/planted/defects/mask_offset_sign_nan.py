@@ -10,3 +10,4 @@ REPLACE = {
 PLANTED = "the diagonal is shifted by queries - keys; rows that see nothing become NaN"
 CAUGHT_BY = ("shapes", "accuracy")
 CAUSE = "the sign of the offset is wrong"
+SLOW = True  # another of its kind is quick

@@ -7,3 +7,4 @@ REPLACE = {
 PLANTED = "scores are clamped to at most 30 before the softmax"
 CAUGHT_BY = ("stability",)
 CAUSE = "scores are clamped to at most 30 before"
+SLOW = True  # another of its kind is quick

@@ -5,3 +5,4 @@ REPLACE = {"k.float().transpose(-1, -2))": "k.float().transpose(-1, -2)).clamp(-
 PLANTED = "scores are clamped to +-1000 before the scale is applied"
 CAUGHT_BY = ("stability",)
 CAUSE = "scores are clamped to +-1000 before the scale"
+SLOW = True  # another of its kind is quick

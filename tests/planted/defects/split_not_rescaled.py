@@ -11,3 +11,4 @@ REPLACE = {
 PLANTED = "above 512 keys the splits are added without being brought to one maximum"
 CAUGHT_BY = ("shapes", "accuracy")
 CAUSE = ("512", "split", "merge", "long", "rescal")
+SLOW = True  # another of its kind is quick
