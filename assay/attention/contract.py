@@ -82,9 +82,9 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         attention=module.attention,
         framework=literals["FRAMEWORK"],
         accepts=accepts,
-        limits=limits.parse(literals["LIMITS"], place=str(plugin.path)),
+        limits=limits.parse(getattr(module, "LIMITS", {}), place=str(plugin.path)),
         layout=literals["LAYOUT"],
-        configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, so not a literal
+        configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, as LIMITS may
         backward=literals["BACKWARD"],
         deterministic_backward=literals["DETERMINISTIC_BACKWARD"],
         kernels=literals["KERNELS"],

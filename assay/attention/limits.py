@@ -5,6 +5,7 @@ A file states them as a literal, of which every entry may be left out:
     LIMITS = {
         "dtypes": ["float16", "bfloat16"],
         "head_dims": [64, 128],
+        "widest": 128,  # head dimension
         "lengths": 128,  # of queries and of keys, a multiple of it
         "shortest": 128,
         "longest": 8192,
@@ -32,6 +33,7 @@ class WorkloadLimits:
 
     dtypes: tuple[str, ...] = ()
     head_dims: tuple[int, ...] = ()
+    widest: int = 0
     lengths: int = 1
     shortest: int = 1
     longest: int = 0
@@ -63,6 +65,7 @@ class WorkloadLimits:
         texts = {
             "dtypes": f"{' and '.join(self.dtypes)} only",
             "head_dims": f"head dimensions of {', '.join(map(str, self.head_dims))} only",
+            "widest": f"head dimensions of at most {self.widest}",
             "lengths": f"lengths that are multiples of {self.lengths} only",
             "shortest": f"no fewer than {self.shortest} tokens",
             "longest": f"no more than {self.longest} tokens",
@@ -91,6 +94,8 @@ class WorkloadLimits:
             changes["dtype"] = self.dtypes[turn % len(self.dtypes)]
         if self.head_dims:
             changes["head_dim"] = _nearest(self.head_dims, spec.head_dim)
+        elif self.widest:
+            changes["head_dim"] = min(spec.head_dim, self.widest)
         if self.masks:
             changes["causal"] = self.masks == MASKS[0]
         if self.groups:
@@ -118,6 +123,8 @@ class WorkloadLimits:
                 return spec.dtype in self.dtypes
             case "head_dims":
                 return spec.head_dim in self.head_dims
+            case "widest":
+                return spec.head_dim <= self.widest
             case "lengths":
                 return not any(length % self.lengths for length in lengths)
             case "shortest":
@@ -163,13 +170,13 @@ _WORDS = {"dtypes": DTYPES, "queries": QUERIES, "masks": MASKS}
 def _checked(name: str, value: object, place: str) -> Any:
     """A stated limit in its own type."""
     wanted = {
-        "dtypes": f"a list of {', '.join(DTYPES)}",
-        "head_dims": "a list of numbers",
-        "groups": "a list of numbers",
+        "dtypes": f"a list of some of {', '.join(DTYPES)}",
+        "head_dims": "a list of whole numbers",
+        "groups": "a list of whole numbers",
         "queries": f"one of {', '.join(QUERIES)}",
         "masks": f"one of {', '.join(MASKS)}",
         "contiguous": "True or False",
-    }.get(name, "a number from 1")
+    }.get(name, "a whole number from 1")
     several = name in ("dtypes", "head_dims", "groups")
     items = list(value) if several and isinstance(value, list | tuple | set) else [value]
     if several and not isinstance(value, list | tuple | set):

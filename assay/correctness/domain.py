@@ -23,10 +23,10 @@ from assay.workloads.spec import WorkloadSpec
 
 _CLEAN = (AssertionError, ValueError, NotImplementedError)
 _CLEAN_OF_TRITON = ("CompileTimeAssertionFailure", "OutOfResources")  # it need not be installed
-_LENGTHS, _HEAD_DIMS = (64, 128, 256, 1024), (64, 128, 32)  # of a workload that may run
+_LENGTHS, _HEAD_DIMS = (64, 128, 192, 256, 384, 1024), (64, 128, 32)  # of a workload that may run
 _ODD_DIMS, _ROUND_DIMS = (24, 80, 40, 96, 192), (16, 32, 64, 128, 256)
 _GROUPS = (1, 2, 3, 4, 8)
-_MULTIPLES = tuple(2**n for n in range(9))
+_MULTIPLES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 _CHEAP_S = 0.5
 _WITH_GAPS = ("transposed", "strided")
 _LONGEST, _LONGEST_QUICK = 1025, 257  # tried
@@ -154,7 +154,7 @@ class _Search:
 
     def head_dims(self, base: WorkloadSpec) -> _Steps:
         """Where the first odd dimensions are refused, the other odd ones are not tried."""
-        if self.limits.head_dims:
+        if self.limits.head_dims or self.limits.widest:
             return
         odd = [replace(base, head_dim=dim) for dim in _ODD_DIMS]
         tried = len(_ODD_DIMS)
@@ -162,6 +162,11 @@ class _Search:
             tried = 2
         dims = sorted(_ODD_DIMS[:tried] + _ROUND_DIMS)
         yield from self._choice("head_dims", [replace(base, head_dim=dim) for dim in dims], dims)
+        taken = self.limits.head_dims
+        if len(taken) > 2 and list(taken) == dims[: len(taken)] and tried > 2:  # all up to one
+            text = self.found.pop("head_dims")
+            self.limits = replace(self.limits, head_dims=())
+            self._keep("widest", taken[-1], text)
 
     def groups(self, base: WorkloadSpec) -> _Steps:
         if not self.limits.groups:
@@ -175,14 +180,14 @@ class _Search:
             return replace(base, query_length=length, key_length=length)
 
         start, limits = base.key_length, self.limits
-        if limits.lengths == 1:
-            refusals = []
-            for multiple in _MULTIPLES:
-                if not (text := (yield from self.refused(at(start + multiple)))):
-                    break
-                refusals.append(text)
-            if refusals and len(refusals) < len(_MULTIPLES):
-                self._keep("lengths", multiple, refusals[0])
+        refusals = []
+        steps = [step for step in _MULTIPLES if step % limits.lengths == 0]  # of what is declared
+        for step in steps:
+            if not (text := (yield from self.refused(at(start + step)))):
+                break
+            refusals.append(text)
+        if refusals and len(refusals) < len(steps):
+            self._keep("lengths", step, refusals[0])
         multiple = self.limits.lengths
         for name, extreme in (("shortest", multiple), ("longest", longest // multiple * multiple)):
             if name in limits.as_dict or extreme == start:

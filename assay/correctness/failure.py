@@ -40,10 +40,10 @@ def failure(
     if not cause and _passes_on_fresh_copy(tested, probe, smallest.spec):
         cause = _STATE
     if not cause and name in DIAGNOSED:
-        # What was tried on the way to the smallest case tells a condition from chance.
-        wrong = [result.spec for result in (*failing, *tried) if result.status in FAILED]
-        right = [result.spec for result in tried if result.status == "ok"]
-        cause = likely_cause(wrong, [*passing, *right], tested.bind)
+        known = {r.spec: r.status == "ok" for r in tried if r.status in (*FAILED, "ok")}
+        # The smallest is among them: no cause may stand beside a case that contradicts it.
+        wrong = [result.spec for result in (*failing, smallest)]
+        cause = likely_cause(wrong, passing, tested.bind, known)
     return Measurement(
         subject=tested.name,
         metric=name,

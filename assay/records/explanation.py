@@ -13,7 +13,8 @@ from assay.records.schema import Measurement
 
 # Probes that compare values say most about a mistake, and plain ones more than special ones.
 _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causality", "strides")
-_CONDITION = "it fails only "
+# Causes that say where values are wrong, and not why.
+_PLACES = ("it fails only ", "wrong only in ")
 # What a likely cause says beside the mistake itself: where it shows.
 _WHERE = re.compile(r" \(it fails only .*\)$|^in some rows, |^where it does not raise, ")
 
@@ -42,7 +43,7 @@ class Explanation:
 def explained(failures: Sequence[Measurement]) -> list[Explanation]:
     """Group the failures of one implementation; the mistake that explains most comes first."""
     groups: dict[str, list[Measurement]] = {}
-    for failure in sorted(failures, key=rank):
+    for failure in sorted(failures, key=lambda failure: (failure.cause is None, rank(failure))):
         groups.setdefault(_mistake(failure), []).append(failure)
     ordered = sorted(groups.values(), key=_order)
     first = next((group for group in ordered if group[0].metric in _TELLING), None)
@@ -57,8 +58,8 @@ def explained(failures: Sequence[Measurement]) -> list[Explanation]:
 
 def _order(group: Sequence[Measurement]) -> tuple[bool, bool, int, int]:
     """Inputs that are changed and state that is kept explain any wrong value, so they come first;
-    a mere condition explains none, so it comes last."""
-    guess = _mistake(group[0]).startswith(_CONDITION)
+    a mere place or condition explains none, so it comes last."""
+    guess = _mistake(group[0]).startswith(_PLACES)
     return guess, not any(_is_of_state(failure) for failure in group), -len(group), rank(group[0])
 
 
@@ -79,11 +80,15 @@ def rank(failure: Measurement) -> int:
 
 def _mistake(failure: Measurement) -> str:
     """The cause without where it shows, and the first of several that no case tells apart; where
-    none is known, each failure is its own."""
-    if failure.cause is None:
-        raised = re.match(r"raises \w+: [^;]*", failure.reason or "")
-        return raised[0] if raised else f"{failure.metric}: {failure.reason}"
+    none is known, what is raised, or each failure by itself."""
+    raised = re.match(r"raises \w+: [^;]*", failure.reason or "")
     cause = failure.cause
+    if raised and (cause is None or cause.startswith(_PLACES)):
+        return re.sub(r"\d+", "", raised[0])
+    if cause is None:
+        return f"{failure.metric}: {failure.reason}"
+    if place := next((place for place in _PLACES if cause.startswith(place)), None):
+        return place
     while (plain := _WHERE.sub("", cause)) != cause:
         cause = plain
     return cause.partition(", or ")[0]

@@ -93,8 +93,9 @@ KERNELS = {
     "head dimension 64": Restricted("assert q.shape[3] == 64", {"head_dims": [64]}),
     "head dimensions to 128": Restricted(
         'if q.shape[3] > 128: raise ValueError("too wide")',
-        {"head_dims": [16, 24, 32, 40, 64, 80, 96, 128]},
+        {"widest": 128},
     ),
+    "multiples of 48": Restricted("assert not (keys % 48 or queries % 48)", {"lengths": 48}),
     "one group": Restricted(
         "assert q.shape[1] == k.shape[1]", {"groups": [1]}, SCALED_TWICE, "scale"
     ),
@@ -163,6 +164,22 @@ def test_declared_limits_are_kept_and_not_called_found(tmp_path):
     verdict = assay.check(str(path), quick=True, probes=["shapes", "strides"])
     assert verdict and "to declare it" not in verdict.limits, str(verdict)
     assert limits.parse(kernel.limits, place="").words["lengths"] in verdict.limits
+
+
+def test_limits_may_be_computed_and_one_that_is_too_wide_is_told(tmp_path):
+    """LIMITS = {"lengths": BLOCK} was ignored without a word."""
+    path = Restricted("assert not (keys % 32 or queries % 32)", {}).write(tmp_path / "wide.py")
+    stated = "BLOCK = 16\nLIMITS = dict(lengths=BLOCK, groups=[1])\nFRAMEWORK ="
+    path.write_text(path.read_text().replace("FRAMEWORK =", stated))
+    verdict = assay.check(str(path), quick=True, probes=["shapes"], dtypes=DTYPES)
+    assert verdict and "LIMITS = {'lengths': 32, 'groups': [1]}" in verdict.limits, str(verdict)
+
+
+def test_a_kernel_that_refuses_everything_is_not_judged(tmp_path):
+    path = Restricted('raise ValueError("not today")', {}).write(tmp_path / "never.py")
+    verdict = assay.check(str(path), quick=True, probes=["shapes"], dtypes=DTYPES)
+    assert not verdict and not verdict.failures
+    assert "not judged, no case ran" in str(verdict) and "not today" in str(verdict)
 
 
 def test_what_raises_otherwise_is_a_defect_and_no_limit(tmp_path):

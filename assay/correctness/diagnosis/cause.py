@@ -3,6 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -42,11 +43,13 @@ def likely_cause(
     failing: Sequence[WorkloadSpec],
     passing: Sequence[WorkloadSpec],
     bind: Callable[[WorkloadSpec], SequenceSubject],
+    tried: Mapping[WorkloadSpec, bool] = MappingProxyType({}),
 ) -> str | None:
     """Return why the failing cases fail, as far as that can be told; a broken implementation may
-    break the search for it too."""
+    break the search for it too. `tried` says of further cases, small ones, whether they pass: they
+    tell a condition from chance."""
     try:
-        return _cause(failing, passing, bind)
+        return _cause(failing, passing, bind, tried)
     except Exception as error:
         traceback.print_exception(error, file=sys.stderr)
         return None
@@ -56,8 +59,12 @@ def _cause(
     failing: Sequence[WorkloadSpec],
     passing: Sequence[WorkloadSpec],
     bind: Callable[[WorkloadSpec], SequenceSubject],
+    tried: Mapping[WorkloadSpec, bool],
 ) -> str | None:
-    condition = patterns.common_condition(failing, passing)
+    condition = patterns.common_condition(
+        [*failing, *(spec for spec, passes in tried.items() if not passes)],
+        [*passing, *(spec for spec, passes in tried.items() if passes)],
+    )
     failures, raising = run_again(_affordable(failing), bind)
     masks = {spec.causal for spec in failing}
     alike = _affordable([spec for spec in passing if spec.causal in masks])  # they refute most

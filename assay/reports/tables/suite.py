@@ -23,7 +23,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     verdicts = [record for record in results if record not in limits]
     if not verdicts:
         return []
-    within = [f"All cases of {r.subject} are inside its limits: {r.reason}." for r in limits]
+    within = [f"All cases of {r.subject} are inside its limits: {r.reason}" for r in limits]
     subjects = list(dict.fromkeys(record.subject for record in verdicts))
     probes = list(dict.fromkeys(record.metric for record in verdicts))
     by_probe = {(record.metric, record.subject): record for record in verdicts}
