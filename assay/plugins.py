@@ -252,11 +252,16 @@ def _parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str
     return ast.get_docstring(tree) or "", literals, frozenset(functions)
 
 
+def module_name(path: Path) -> str:
+    """The name of a module of the package."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
 def import_file(path: Path) -> ModuleType:
     """Run a file: one of the package by its name, a user's by its path."""
     if path.is_relative_to(PACKAGE):
-        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-        return importlib.import_module(".".join(parts).removesuffix(".__init__"))
+        return importlib.import_module(module_name(path))
     # A user's file finds its neighbours, as it would when run as a script.
     folder = str(path.parent)
     if folder not in sys.path:

@@ -25,7 +25,7 @@ from assay.subjects.outcome import Begin, InputsChanged, apply_probe
 
 STABLE = 0.05  # by how much the medians of two windows of warm-up may differ
 _WINDOW = 3
-_MOST_WARMUP_MS = 2000.0  # after which a subject that is still not stable is measured as it is
+_MOST_WARMUP_MS = 1000.0  # after which a subject that is still not stable is measured as it is
 _SHORTEST_WARMUP = 2  # calls: the first may compile
 
 Measure = Callable[[Subject], list[Measurement]]  # a probe, applied to one subject

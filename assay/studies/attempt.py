@@ -24,7 +24,7 @@ from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import LIMITS
-from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome
+from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome, parts
 from assay.studies.job import CellResult, Job
 from assay.subjects.outcome import Begin
 
@@ -32,8 +32,6 @@ _LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
-# What the first call of an operator with Triton kernels imports, 2.5 s on an H200.
-_WITH_TRITON = ("torch._dynamo", "triton.language", "triton.experimental.gluon")
 # Programs of XLA, by their source. Not of a CPU: a home may be shared by CPUs of several kinds.
 _XLA_CACHE = Path("~/.cache/assay/xla")
 REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
@@ -158,20 +156,21 @@ def _run(
 
 
 def _imports(stage: str, cell: Cell) -> list[str]:
-    """Modules of the cell's frameworks: those of its implementations, and the stage's own. Only
-    ours, for a user's file may do anything when it is imported."""
-    named = [plugin.literals.get("FRAMEWORK") for plugin in implementations(cell).values()]
+    """Modules that a cell needs, for the process that forks: its stage, probes and frameworks and,
+    on a GPU, what its implementations import in their first call. Only ours, for a user's file may
+    do anything when it is imported."""
+    subjects = list(implementations(cell).values())
+    before = [plugin for plugin in parts(stage, cell) if plugin not in subjects]
+    named = [plugin.literals.get("FRAMEWORK") for plugin in subjects]
     named += plugins.find("stages", stage, cell.plugin_folders).literals["USES"]
-    modules = []
-    for name in dict.fromkeys(filter(None, named)):
-        framework = plugins.listing("frameworks").get(name)
-        if framework and not framework.missing:
-            modules += [f"assay.frameworks.{name}", *framework.literals.get("IMPORTS_LATER", ())]
-    for plugin in implementations(cell).values():
-        if plugin.path.is_relative_to(plugins.PACKAGE) and not plugin.missing:
-            modules += plugin.literals.get("IMPORTS_LATER", ())
-        if "triton" in plugin.requires and not plugin.missing:
-            modules += _WITH_TRITON
+    listed = plugins.listing("frameworks")
+    before += [listed[name] for name in dict.fromkeys(named) if name in listed]
+    gpu = [] if cell.device == "cpu" else subjects
+    ours = [p for p in (*before, *gpu) if p.path.is_relative_to(plugins.PACKAGE) and not p.missing]
+    modules = [plugins.module_name(plugin.path) for plugin in ours if plugin not in gpu]
+    modules += [name for plugin in ours for name in plugin.literals.get("IMPORTS_LATER", ())]
+    if any("triton" in plugin.requires and not plugin.missing for plugin in gpu):
+        modules.append("assay.frameworks.torch.triton_ahead")
     return modules
 
 
@@ -261,7 +260,8 @@ def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:
     """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
     XLA kept from taking all memory at once, and on a GPU from compiling again what it has compiled
     before. Triton and Inductor keep that by themselves. Inductor compiles in the cell's process:
-    others would start anew for each cell, 5 s for what takes 2.
+    others would start anew for each cell, 5 s for what takes 2. torch asks NVML whether there is a
+    GPU: asked by CUDA, as Inductor's import does, no fork of the process that imports it has one.
 
     Cases that probes make themselves are small: on them a second CPU thread mostly waits, and
     waits busily where others use the machine too.
@@ -270,6 +270,7 @@ def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:
     added = {
         "PYTHONUNBUFFERED": "1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
     }
     if cell.device != "cpu" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:

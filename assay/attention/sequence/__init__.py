@@ -1,6 +1,6 @@
 """Implementations of attention over whole sequences; one file each.
 
-IMPORTS_LATER names modules of others that an implementation of ours imports in its first call, for
+IMPORTS_LATER names modules that an implementation of ours imports in its first call on a GPU, for
 a process that forks.
 """
 

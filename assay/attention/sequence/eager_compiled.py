@@ -16,7 +16,7 @@ from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 KERNELS = {"cuda": "triton"}
-IMPORTS_LATER = ("torch._dynamo",)  # not Inductor: its import touches the device
+IMPORTS_LATER = ("assay.frameworks.torch.inductor_ahead",)
 
 
 def attention(

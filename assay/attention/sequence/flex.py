@@ -20,7 +20,7 @@ FRAMEWORK = "torch"
 ACCEPTS = ("window",)
 BACKWARD = "gpu"
 KERNELS = {"cuda": "triton_tem|flex"}
-IMPORTS_LATER = ("torch._dynamo",)  # not Inductor: its import touches the device
+IMPORTS_LATER = ("assay.frameworks.torch.inductor_ahead",)
 
 SMALLEST_GPU_HEAD_DIM = 16  # of Triton's tl.dot; others are padded to a power of two within it
 
