@@ -4,7 +4,9 @@ It writes them between the page's marks; a test fails where the page says someth
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -17,13 +19,15 @@ from assay.laws.noise import noise_of
 from assay.laws.oom import oom_lengths
 from assay.laws.pairs import ratio
 from assay.laws.rates import Rate, rates
-from assay.records.schema import Record, Run
+from assay.records.schema import CELL_SECONDS, Record, Run
 from assay.verify import evidence
 
 PAGE = CHECKOUT / "docs/results/bench.md"
 GRID = ("baseline-h200", "baseline-more-h200")
 FIRST = "sdpa_cudnn"
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TIMES = ("latency_ms", "backward_ms", "training_ms")
+_TIMED_MS = (*_TIMES, *(f"{metric}.warmup" for metric in _TIMES))
 _KERNEL_MS = 0.1  # above it, clock and profiler are to agree
 
 Key = tuple[str, str, str]  # workload, subject, metric
@@ -152,6 +156,66 @@ def layers() -> str:
     )
 
 
+def tiled(metric: str) -> str:
+    """Our tiled kernel: ms and the ratio to plain attention, by dtype, length, head dimension."""
+    values = _by_key(_records("flash-vs-eager-h200"))
+    specs = {w: r.workload.spec for (w, _, m), r in values.items() if m == metric}
+    by_shape = {(s["dtype"], s["query_length"], s["head_dim"]): w for w, s in specs.items()}
+    dims = sorted({dim for *_, dim in by_shape})
+    rows = []
+    for dtype, length in sorted({(dtype, length) for dtype, length, _ in by_shape}):
+        cells = [dtype, f"{length:,}"]
+        for dim in dims:
+            workload = by_shape[dtype, length, dim]
+            ours, plain = (values[workload, name, metric] for name in ("flash2_triton", "eager"))
+            paired = ratio(ours, plain)
+            interval = f"{paired.value:.3g} ({paired.low:.3g} to {paired.high:.3g})"
+            cells += [f"{median(ours.samples):.3g}", interval]
+        rows.append(cells)
+    heads = [head for dim in dims for head in (f"d{dim} ms", "over eager")]
+    return _table("|".join(["dtype", "tokens", *heads]), rows)
+
+
+def compiled() -> str:
+    """Plain attention compiled by torch over the same as it is."""
+    values = _by_key(_records("attention-profile-h200"))
+    names = dict.fromkeys(w for w, _, m in values if m == "latency_ms")
+    rows = []
+    for workload in names:
+        cells = [workload.removesuffix("_full_float32")]
+        for metric in ("latency_ms", "backward_ms"):
+            plain, ours = (values[workload, s, metric] for s in ("eager", "eager_compiled"))
+            cells += [f"{median(plain.samples):.4g}", f"{median(ours.samples):.4g}"]
+            cells.append(_ratio(ours, plain))
+        for metric in ("forward_peak_bytes", "training_peak_bytes"):
+            plain, ours = (values[workload, s, metric].value for s in ("eager", "eager_compiled"))
+            cells.append(f"{plain / 2**20:,.1f}, {ours / 2**20:,.1f}")
+        rows.append(cells)
+    return _table(
+        "workload|forward ms|compiled|ratio|backward ms|compiled|ratio"
+        "|forward peak, compiled (MiB)|training peak, compiled (MiB)",
+        rows,
+    )
+
+
+def cells() -> str:
+    """What cells took, by length, and how much of that was warm-up and samples."""
+    rows = []
+    for name in ("flash-vs-eager-h200", "attention-profile-h200"):
+        took, timed = defaultdict(list), defaultdict(float)
+        for record in _records(name):
+            length = record.workload.spec["query_length"] if record.workload else 0
+            if record.metric in _TIMED_MS:
+                timed[length] += sum(record.samples) / 1e3
+            elif record.metric == CELL_SECONDS and length:
+                took[length].append(record.value)
+        for length, seconds in sorted(took.items()):
+            spread = f"{min(seconds):.1f} to {max(seconds):.1f}"
+            total, share = f"{sum(seconds):.0f}", f"{timed[length]:.1f}"
+            rows.append([name, f"{length:,}", f"{len(seconds)}", spread, total, share])
+    return _table("evidence|tokens|cells|seconds a cell|together (s)|warm-up and samples (s)", rows)
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "speeds": speeds,
     "agreement": agreement,
@@ -159,6 +223,10 @@ TABLES: dict[str, Callable[[], str]] = {
     "growth": growth,
     "memory_end": memory_end,
     "layers": layers,
+    "tiled_forward": partial(tiled, "latency_ms"),
+    "tiled_backward": partial(tiled, "backward_ms"),
+    "compiled": compiled,
+    "cells": cells,
 }
 
 
