@@ -12,7 +12,7 @@ from assay.studies.cell import Cell
 from assay.studies.job import CellResult
 from assay.studies.stages.host import PEAKS
 
-_HOST = "host"
+HOST = "host"  # the stage that measures ceilings
 
 
 class Auditor:
@@ -24,7 +24,7 @@ class Auditor:
 
     def __init__(self, engine: ModuleType, earlier: Sequence[Record]) -> None:
         self._engine = engine
-        self._ceilings: list[Measurement] = [r for r in earlier if r.stage == _HOST]
+        self._ceilings: list[Measurement] = [r for r in earlier if r.stage == HOST]
         self._measured_again = False
 
     def believed(self, result: CellResult) -> CellResult:
@@ -40,7 +40,7 @@ class Auditor:
     def _measure_again(self, result: CellResult) -> None:
         device = result.job.cell.device
         cell = Cell(name=f"{PEAKS}{device}", subjects=(device,), device=device)
-        stamp = msgspec.structs.replace(result.job.stamp, stage=_HOST, cell=cell.name)
+        stamp = msgspec.structs.replace(result.job.stamp, stage=HOST, cell=cell.name)
         (again,) = self._engine.run([replace(result.job, stamp=stamp, cell=cell)])
         self._ceilings += again.measurements
         self._measured_again = True

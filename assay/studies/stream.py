@@ -11,10 +11,12 @@ from pathlib import Path
 
 import msgspec
 
+from assay.performance import audit
 from assay.records.durable import waiting_for_others
 from assay.records.log import Log
-from assay.records.run import RunFolder, last_session, stamped
+from assay.records.run import RunFolder, last_session, stage_records, stamped
 from assay.records.schema import CELL_PROGRESS, Measurement
+from assay.studies.auditor import HOST
 from assay.studies.cell import Batch, WorkerRequest
 
 _PATIENCE_S = 60.0  # for a process that dies with its study
@@ -28,10 +30,12 @@ class BatchStream:
         self._folder = RunFolder(path=request.run_folder)
         self._stamp, self._host = request.stamp, request.host
         self._durable = request.cell.durable_batches
+        self._ceilings = stage_records(self._folder, HOST)
         self._log: Log | None = None
 
     def append(self, batch: Batch) -> None:
-        """Make a batch durable; one that is already is dropped."""
+        """Make a batch durable, without the numbers that cannot be true; one that is already is
+        dropped."""
         if batch.number <= self._durable:
             return
         if batch.number > self._durable + 1:
@@ -39,8 +43,10 @@ class BatchStream:
                 f"batch {batch.number} comes after {self._durable} that are in the log: number "
                 "them without gaps, and save the state of a batch after yielding it"
             )
+        broken = audit.violations(batch.measurements, self._ceilings)
+        believed = audit.refused(batch.measurements, broken)
         progress = Measurement(metric=CELL_PROGRESS, value=float(batch.number), unit="batch")
-        records = stamped((*batch.measurements, progress), self._stamp, host=self._host)
+        records = stamped((*believed, progress), self._stamp, host=self._host)
         records[-1] = msgspec.structs.replace(records[-1], total=batch.total)
         if self._log is None:
             self._log = Log(self._folder.log(self._stamp.stage))

@@ -240,6 +240,32 @@ def test_a_process_of_an_earlier_start_cannot_append(study):
     assert study.run_folder.log(STAGE).read_bytes() == before
 
 
+def test_a_number_that_cannot_be_true_is_refused_in_a_batch_too(study):
+    study.run(STAGE)
+    stamp = Stamp(
+        run=study.run_json.run, session=1, stage=STAGE, cell="late", fingerprint="f", attempt=1
+    )
+    request = WorkerRequest(
+        stage=STAGE,
+        cell=Cell(name="late"),
+        run_folder=study.run_folder.path,
+        stamp=stamp,
+        host="h",
+    )
+    frozen, sound = (
+        Measurement(metric="latency_ms", value=samples[0], unit="ms", subject=name, samples=samples)
+        for name, samples in (
+            ("frozen", [0.123456] * 20),
+            ("sound", [0.1 + i / 97 for i in range(20)]),
+        )
+    )
+    BatchStream(request).append(Batch(1, None, [frozen, sound]))
+    late = {r.subject: r for r in study.records(STAGE) if r.metric == "latency_ms"}
+    assert late["frozen"].status == "refused" and late["frozen"].value is None
+    assert "not believed" in late["frozen"].reason
+    assert late["sound"].value == sound.value
+
+
 HOLDER = """
 import sys, time
 from pathlib import Path
