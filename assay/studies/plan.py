@@ -9,7 +9,7 @@ from typing import TypeVar
 from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
-from assay.records.schema import CELL_SECONDS, Record, Status
+from assay.records.schema import CELL_PROGRESS, CELL_SECONDS, Record, Status
 from assay.studies.cell import Cell, fingerprint, implementations
 from assay.studies.study import Study
 
@@ -96,7 +96,9 @@ def why_due(
         return "missing"
     last = max(ends, key=lambda record: record.attempt, default=None)
     if last is None or last.attempt < max(record.attempt for record in of_cell):
-        return "unfinished"
+        same = [record for record in of_cell if record.fingerprint == planned.fingerprint]
+        kept = [record.value or 0 for record in same if record.metric == CELL_PROGRESS]
+        return f"unfinished, {max(kept):.0f} batches are kept" if kept else "unfinished"
     if last.fingerprint != planned.fingerprint:
         return "changed: its settings, code or packages are not those it was measured with"
     if last.host not in hosts:

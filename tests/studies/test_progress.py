@@ -127,7 +127,7 @@ def test_status_shows_the_cell_at_work_and_the_outcomes_so_far(study):
         process.wait()
     wait_until(lambda: not study.run_folder.is_held(), "the lock's end")
     text = status(study)
-    assert re.search(r"walk1 +to do: unfinished", text), text
+    assert re.search(r"walk1 +to do: unfinished, 3 batches are kept", text), text
     assert "Not running" in text and "at work:" not in text
     assert f"go on with: assay study resume {study.run_folder.path}" in text.replace("\n", "")
     process = study.start("resume", "--trust-plugins", **mishap)
