@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from assay.records.schema import CELL_METRICS, MODELS, Measurement, Record, Status
+from assay.records.schema import CELL_METRICS, MODELS, NOT_EXAMINED, Measurement, Record, Status
 
 CHECKING = ("suite", "check")  # the stages that judge and measure no cost
 # The metric of an error as a share of what the accuracy check allows; the tensor's name follows.
@@ -74,6 +74,11 @@ def is_verdict(record: Record) -> bool:
 def is_expected(stage: str, status: Status) -> bool:
     """True where there is nothing to look at: most models lack what some gate is about."""
     return status == "ok" or (stage == MODELS and status == "unsupported")
+
+
+def is_gap(record: Measurement) -> bool:
+    """True for a gate that applies and could not look."""
+    return record.status == "unsupported" and (record.reason or "").startswith(NOT_EXAMINED)
 
 
 def without_time(records: Iterable[Record]) -> list[str]:

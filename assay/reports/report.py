@@ -8,7 +8,7 @@ from pathlib import Path
 from assay.errors import CannotRunHere
 from assay.laws.fitted import fit_all
 from assay.records.schema import CELL_METRICS, SEVERITY, Record
-from assay.records.verdicts import WRONG, cases_run, without_time
+from assay.records.verdicts import WRONG, cases_run, is_gap, without_time
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
@@ -93,6 +93,8 @@ def judge(stages: Sequence[Stage]) -> tuple[str, str]:
         return "failed", f"ran out of time before anything was measured: {', '.join(late)}"
     others = Counter(status for stage in stages for status in _statuses(stage))
     counts = ", ".join(f"{others[s]:,} {s}" for s in SEVERITY[:-1] if others[s])
+    gaps = sum(is_gap(record) for stage in stages for record in stage.records)
+    counts = ", ".join(filter(None, [counts, f"{gaps:,} not examined" if gaps else ""]))
     ended = f", with {counts}" if counts else ""
     if not any(_measured(record) for stage in stages for record in stage.records):
         return UNFINISHED, f"nothing was measured{ended}"

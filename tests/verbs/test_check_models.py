@@ -104,6 +104,7 @@ def test_what_was_not_examined_is_said_first(tmp_path):
     summary = next(line for line in lines[row + 1 :] if line.strip())
     assert summary.startswith("Not examined: cached and bytes of mine.py:GPT2_Forgetful: ")
     assert "past_key_values seems to be one: call it cache" in " ".join(lines)
+    assert any(line.endswith(": holds, with 2 not examined") for line in lines), "nor said last"
 
 
 def test_a_file_that_fails_on_import_exits_2(tmp_path):

@@ -11,7 +11,7 @@ from assay.records.schema import (
     NOT_EXAMINED,
     Record,
 )
-from assay.records.verdicts import is_wrong
+from assay.records.verdicts import is_gap, is_wrong
 from assay.reports.numerals import DASH, counted
 from assay.reports.table import Entry, Table
 
@@ -51,7 +51,7 @@ def _not_examined(models: Mapping[str, Sequence[Record]]) -> Iterator[str]:
     """Sentences on gates that apply and could not look: which, of which models, and why."""
     gates: dict[tuple[str, str], list[str]] = {}
     for subject, records in models.items():
-        for record in filter(_is_gap, records):
+        for record in filter(is_gap, records):
             gates.setdefault((subject, record.reason or ""), []).append(_gate(record))
     subjects: dict[tuple[str, str], list[str]] = {}
     for (subject, reason), names in gates.items():
@@ -108,11 +108,11 @@ def _of_models(records: Sequence[Record]) -> Iterator[Record]:
 def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
     sizes = {record.metric: record for record in records if record.metric in _SIZES}
     gates = [record for record in records if _is_gate(record)]
-    applied = [record for record in gates if record.status != "unsupported" or _is_gap(record)]
+    applied = [record for record in gates if record.status != "unsupported" or is_gap(record)]
     passed = [record for record in applied if record.status == "ok"]
     failed = [record for record in applied if is_wrong(record)]
     skipped = next((record for record in applied if record.status == "skipped"), None)
-    partly = skipped or any(map(_is_gap, applied))
+    partly = skipped or any(map(is_gap, applied))
     tone = "failed" if failed else "skipped" if partly else ""
     hint = (skipped.reason or "") if skipped and not failed else ""
     fails = "all" if len(failed) == len(gates) > 1 else " ".join(map(_gate, failed))
@@ -130,11 +130,6 @@ def _row(subject: str, records: Sequence[Record]) -> tuple[Entry | str, ...]:
 
 def _is_gate(record: Record) -> bool:
     return record.metric not in _SIZES
-
-
-def _is_gap(record: Record) -> bool:
-    """Return True for a gate that applies and could not look."""
-    return record.status == "unsupported" and (record.reason or "").startswith(NOT_EXAMINED)
 
 
 def _gate(record: Record) -> str:
