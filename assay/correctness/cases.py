@@ -146,16 +146,16 @@ def in_order(specs: Sequence[WorkloadSpec]) -> tuple[list[WorkloadSpec], int]:
     that have every feature between them, and some more. Of the others every fourth comes from cheap
     to costly, then those between: a check that runs out of time leaves out cases of every size."""
     ordered = sorted(dict.fromkeys(specs), key=cost)
-    missing = set().union(*map(_features, ordered))
+    missing = set().union(*map(features, ordered))
     needed: list[WorkloadSpec] = []
     while missing:
-        needed.append(max(ordered, key=lambda spec: len(_features(spec) & missing)))
-        missing -= _features(needed[-1])
+        needed.append(max(ordered, key=lambda spec: len(features(spec) & missing)))
+        missing -= features(needed[-1])
     rest = [spec for start in (0, 2, 1, 3) for spec in ordered[start::4] if spec not in needed]
     return [*needed, *rest], min(len(ordered), max(FEWEST_CASES, len(needed)))
 
 
-def _features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
+def features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
     """Return what a defect may depend on."""
     lengths = (spec.query_length, spec.key_length)
     return {
@@ -163,6 +163,7 @@ def _features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
             "queries",
             "fewer" if lengths[0] < lengths[1] else "more" if lengths[0] > lengths[1] else "",
         ),
+        ("single", 1 in lengths),
         ("grouped", spec.heads > spec.kv_heads),
         ("tail", any(length % TILE for length in lengths)),
         ("dtype", spec.dtype),

@@ -6,6 +6,9 @@ anything else, or returns garbage, is left inside for the probes to judge.
 
 A few looks at awkward workloads come first; where none of them is refused there are no limits to
 look for. Otherwise each limit is looked for by itself, from a workload that runs.
+
+What the calls take shows whether it compiles for each shape: then a first call takes far longer
+than a second one.
 """
 
 import traceback
@@ -15,6 +18,8 @@ from itertools import product
 from typing import Any
 
 from assay.attention.limits import WorkloadLimits
+from assay.correctness.shared_shapes import looks as awkward_looks
+from assay.correctness.shared_shapes import shapes as shared_shapes
 from assay.instruments.own_time import own_seconds
 from assay.records.verdicts import LIMITS
 from assay.subjects.outcome import Begin, Unsupported
@@ -28,6 +33,8 @@ _ODD_DIMS, _ROUND_DIMS = (24, 80, 40, 96, 192), (16, 32, 64, 128, 256)
 _GROUPS = (1, 2, 3, 4, 8)
 _MULTIPLES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 _CHEAP_S = 0.5
+_COMPILING_S, _COMPILING_RATIO = 0.25, 5  # a first call takes so long, and so many times a second
+_COMPILED_SHAPES = 2  # of so many shapes: what starts up takes long but once
 _WITH_GAPS = ("transposed", "strided")
 _LONGEST, _LONGEST_QUICK = 1025, 257  # tried
 
@@ -37,10 +44,12 @@ _Steps = Generator[Begin, None, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """Limits, declared or found, and for each that was found what the implementation said."""
+    """Limits, declared or found, and for each that was found what the implementation said; where
+    it compiles for each shape, workloads in the few shapes that all cases are to have."""
 
     limits: WorkloadLimits
     found: dict[str, str] = field(default_factory=dict)
+    shapes: tuple[WorkloadSpec, ...] = ()
 
     @property
     def reason(self) -> str | None:
@@ -60,66 +69,70 @@ def find(
     declared: WorkloadLimits,
     dtypes: Sequence[str],
     *,
+    takes: Callable[[WorkloadSpec], bool],
     layouts: Sequence[str],
     quick: bool,
 ) -> _Steps:
     """Yield what is called next; returns the Domain. Declared limits are not looked for again.
 
-    `layouts` are those that the framework's arrays can have.
+    `takes` tells without a call whether a workload is not refused; `layouts` are those that the
+    framework's arrays can have.
     """
     search = _Search(name=name, bind=bind, limits=declared)
     base = yield from search.base(dtypes)
-    looks = (
-        [look for look in _looks(base, dtypes) if look.layout in ("plain", *layouts)]
-        if base
-        else []
-    )
-    if not (yield from search.any_refused(looks)):
+    if base is None:
         return Domain(limits=declared)
-    yield from search.dtypes(base, dtypes)
-    yield from search.masks(base)
-    yield from search.head_dims(base)
-    yield from search.groups(base)
-    yield from search.lengths(base, longest=_LONGEST_QUICK if quick else _LONGEST)
-    yield from search.queries(base)
-    yield from search.layouts(base, layouts)
-    return Domain(limits=search.limits, found=search.found)
-
-
-def _looks(base: WorkloadSpec, dtypes: Sequence[str]) -> list[WorkloadSpec]:
-    """Workloads that are awkward in several ways at once, each dtype and mask among them."""
-    # On a CPU that has no instructions for it the third dtype is slow, so its forms are small.
-    forms = (
-        {"query_length": 33, "key_length": 65, "heads": 6, "kv_heads": 2, "head_dim": 24},
-        {"query_length": 65, "key_length": 33, "heads": 4, "kv_heads": 1, "head_dim": 80},
-        {"query_length": 1, "key_length": 1, "heads": 3, "kv_heads": 3, "head_dim": 256},
-        {"query_length": 257, "key_length": 257, "head_dim": 128},
-        {"query_length": 130, "key_length": 130, "head_dim": 16, "layout": "transposed"},
-        {"query_length": 17, "key_length": 17, "head_dim": 32, "layout": "expanded"},
-    )
-    turns = [dtypes[number % len(dtypes)] for number in range(len(forms))]
-    return [
-        replace(base, **form, dtype=dtype, causal=number % 2 == 0)
-        for number, (form, dtype) in enumerate(zip(forms, turns, strict=True))
+    looks = [
+        look if look.layout in layouts else replace(look, layout="plain")
+        for look in awkward_looks(base, dtypes)
     ]
+    if (yield from search.any_refused(looks)):
+        yield from search.all_limits(base, dtypes, layouts=layouts, quick=quick)
+    few = shared_shapes(base, dtypes, search.limits, takes) if search.compiles else ()
+    return Domain(limits=search.limits, found=search.found, shapes=tuple(few))
 
 
 @dataclass(kw_only=True)
 class _Search:
-    """The limits found so far, and what was said to each workload that was tried."""
+    """The limits found so far, what was said to each workload that was tried, and those at which
+    a first call took far longer than a second."""
 
     name: str
     bind: Callable[[WorkloadSpec], SequenceSubject]
     limits: WorkloadLimits
     found: dict[str, str] = field(default_factory=dict)
     said: dict[WorkloadSpec, str | None] = field(default_factory=dict)
+    compiled: list[WorkloadSpec] = field(default_factory=list)
+
+    @property
+    def compiles(self) -> bool:
+        return len(self.compiled) >= _COMPILED_SHAPES
 
     def refused(self, spec: WorkloadSpec) -> _Steps:
         """Call it; returns what a clean refusal says, None where it is not refused."""
-        if spec not in self.said:
-            yield Begin(self.name, LIMITS, spec.name)
-            self.said[spec] = _refusal(self.bind, spec)
-        return self.said[spec]
+        if spec in self.said:
+            return self.said[spec]
+        yield Begin(self.name, LIMITS, spec.name)
+        first = _outcome(self.bind, spec)
+        self.said[spec] = first.text
+        started_up = len(self.said) > 1
+        if started_up and not self.compiles and not first.text and first.seconds > _COMPILING_S:
+            second = _outcome(self.bind, spec, backward=first.backward)
+            if first.seconds > _COMPILING_RATIO * second.seconds:
+                self.compiled.append(spec)
+        return first.text
+
+    def all_limits(
+        self, base: WorkloadSpec, dtypes: Sequence[str], *, layouts: Sequence[str], quick: bool
+    ) -> _Steps:
+        """Look for each limit by itself."""
+        yield from self.dtypes(base, dtypes)
+        yield from self.masks(base)
+        yield from self.head_dims(base)
+        yield from self.groups(base)
+        yield from self.lengths(base, longest=_LONGEST_QUICK if quick else _LONGEST)
+        yield from self.queries(base)
+        yield from self.layouts(base, layouts)
 
     def any_refused(self, specs: Sequence[WorkloadSpec]) -> _Steps:
         for turn, spec in enumerate(specs):
@@ -246,26 +259,44 @@ class _Search:
         self.found[name] = text
 
 
-def _refusal(bind: Callable[[WorkloadSpec], SequenceSubject], spec: WorkloadSpec) -> str | None:
-    """What a clean refusal says; None where the call returns, or raises anything else.
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    """What a clean refusal of a call says, the seconds it took, and whether it had a backward."""
 
-    The backward is asked too where the forward is cheap: compiling it takes longer than it tells.
-    An output of another form is no refusal, and what a framework says to its gradient is none.
+    text: str | None
+    seconds: float
+    backward: bool = False
+
+
+def _outcome(
+    bind: Callable[[WorkloadSpec], SequenceSubject],
+    spec: WorkloadSpec,
+    *,
+    backward: bool | None = None,
+) -> _Outcome:
+    """Call it. No text where the call returns, or raises anything but a clean refusal.
+
+    Unless told, the backward is asked too where the forward is cheap: compiling it takes longer
+    than it tells. An output of another form is no refusal, and what a framework says to its
+    gradient is none.
     """
+    start = own_seconds()
+    text = None
     try:
         call = bind(spec)
-        start = own_seconds()
         out = call()
         call.synchronize()
-        cheap = own_seconds() - start < _CHEAP_S
-        if cheap and call.has_backward and not call.form_problem("out", out):
+        if backward is None:
+            cheap = own_seconds() - start < _CHEAP_S
+            backward = cheap and call.has_backward and not call.form_problem("out", out)
+        if backward:
             call.gradients()
             call.synchronize()
     except Unsupported as refusal:
-        return str(refusal)
+        text = str(refusal)
     except Exception as error:
-        return refusal_text(error)
-    return None
+        text = refusal_text(error)
+    return _Outcome(text=text, seconds=own_seconds() - start, backward=bool(backward))
 
 
 def refusal_text(error: Exception) -> str | None:

@@ -4,10 +4,15 @@ Its value is the share of the error budget that the worst case takes. Where a ca
 the smallest case that still fails, what is wrong there and the likely cause in words. All cases are
 inside the limits of the implementation, declared or found. A probe that ran out of time before it
 ran the smallest set of its cases is incomplete, whatever those it ran showed.
+
+The cases of a kernel that compiles for each shape share a few of them, and what it compiles does
+not count against the budget.
 """
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
 from types import ModuleType
 
 from assay.correctness import domain, judge, second_process
@@ -15,6 +20,7 @@ from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
 from assay.correctness.diagnosis.cause import evidence
 from assay.correctness.failure import failure
+from assay.correctness.shared_shapes import brought_to
 from assay.correctness.tested import TestedImplementation
 from assay.instruments.own_time import own_seconds
 from assay.plugins import Plugin
@@ -52,34 +58,34 @@ def run(
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
+    tested = _compiling_once(tested)
+    shapes: Sequence[WorkloadSpec] = ()
     if find_limits:
-        tested = yield from _with_limits(tested, generator)
-    limits = tested.implementation.limits
-    cases = {
-        name: in_order(inside(probe.cases(generator), limits, tested.takes))
-        for name, probe in probes.items()
-    }
+        tested, shapes = yield from _with_limits(tested, generator)
+    cases = {name: _cases(tested, probe, generator, shapes) for name, probe in probes.items()}
     shared = [
         spec for n, probe in probes.items() if in_second_process(probe) for spec in cases[n][0]
     ]
     if tested.second and shared:
         tested = replace(tested, in_second_process=tested.second(shared))
-    total, planned, start = sum(len(specs) for specs, _ in cases.values()), 0, own_seconds()
+    total, planned = sum(len(specs) for specs, _ in cases.values()), 0
+    spent = _SpentTime(compiles=bool(shapes))
     passing: dict[str, list[WorkloadSpec]] = {}
     for name in sorted(probes, key=lambda n: (in_second_process(probes[n]), len(cases[n][0]))):
         specs, needed = cases[name]
         planned += len(specs)
-        until = start + budget_s * (_SHARED_TIME + (1 - _SHARED_TIME) * planned / max(1, total))
+        until_s = budget_s * (_SHARED_TIME + (1 - _SHARED_TIME) * planned / max(1, total))
         if not specs:
             continue  # the probe does not apply here
         results: list[CaseResult] = []
         for spec in specs:
             judged = sum(result.status != "unsupported" for result in results)
-            last = until if judged >= needed else start + _PATIENCE * budget_s
-            if results and own_seconds() > last:
+            last_s = until_s if judged >= needed else _PATIENCE * budget_s
+            if results and spent.seconds > last_s:
                 break
             yield Begin(tested.name, probe=name, case=spec.name)
-            results.append(run_case(tested, probes[name], spec))
+            with spent.on(name, spec):
+                results.append(run_case(tested, probes[name], spec))
             if sum(result.status in FAILED for result in results) >= _ENOUGH_FAILURES:
                 break
         passing[name] = [result.spec for result in results if result.status == "ok"]
@@ -89,10 +95,63 @@ def run(
             yield _summary(tested, name, results, planned=len(specs), needed=needed)
 
 
+@dataclass(kw_only=True)
+class _SpentTime:
+    """Seconds that count against the budget: of a kernel that compiles for each shape, the first
+    case of a probe in a shape counts as much as the second one takes."""
+
+    compiles: bool
+    start: float = field(default_factory=own_seconds)
+    compiling_s: float = 0.0
+    first_s: dict[tuple[str, WorkloadSpec], float | None] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        return own_seconds() - self.start - self.compiling_s
+
+    @contextmanager
+    def on(self, probe: str, spec: WorkloadSpec) -> Iterator[None]:
+        start = own_seconds()
+        yield
+        elapsed_s, key = own_seconds() - start, (probe, replace(spec, seed=0, values="normal"))
+        if not self.compiles:
+            return
+        if key not in self.first_s:
+            self.first_s[key] = elapsed_s
+            self.compiling_s += elapsed_s
+        elif first_s := self.first_s[key]:
+            self.first_s[key] = None
+            self.compiling_s -= min(first_s, elapsed_s)
+
+
+def _compiling_once(tested: TestedImplementation) -> TestedImplementation:
+    """Keep what `prepare` gives for a workload, for all cases that differ in their values only."""
+    implementation = tested.implementation
+    if not implementation.prepare:
+        return tested
+    return replace(
+        tested, implementation=replace(implementation, prepare=cache(implementation.prepare))
+    )
+
+
+def _cases(
+    tested: TestedImplementation,
+    probe: ModuleType,
+    generator: CaseGenerator,
+    shapes: Sequence[WorkloadSpec],
+) -> tuple[list[WorkloadSpec], int]:
+    """Return the cases of a probe in order, and how many from the first must run."""
+    specs = inside(probe.cases(generator), tested.implementation.limits, tested.takes)
+    if shapes and not getattr(probe, "OWN_SHAPES", False):
+        specs = brought_to(shapes, specs)
+    return in_order(specs)
+
+
 def _with_limits(
     tested: TestedImplementation, generator: CaseGenerator
-) -> Generator[Begin | Measurement, None, TestedImplementation]:
-    """Yield the limits that it has, declared or found; returns it with these limits."""
+) -> Generator[Begin | Measurement, None, tuple[TestedImplementation, Sequence[WorkloadSpec]]]:
+    """Yield the limits that it has, declared or found, and whether it compiles for each shape;
+    returns it with these limits, and the shapes that its cases share then."""
     implementation = tested.implementation
     framework = framework_of(implementation)
     with second_process.repeatable(framework):
@@ -101,14 +160,21 @@ def _with_limits(
             tested.bind,
             implementation.limits,
             generator.dtypes,
+            takes=tested.takes,
             layouts=framework.layouts(),
             quick=generator.quick,
         )
     if found.reason:
-        yield Measurement(
-            subject=tested.name, metric=verdicts.LIMITS, value=None, unit="", reason=found.reason
-        )
-    return replace(tested, implementation=replace(implementation, limits=found.limits))
+        yield _note(tested, verdicts.LIMITS, found.reason)
+    if found.shapes:
+        text = f"it compiles for each shape, so all cases share {len(found.shapes)} of them"
+        yield _note(tested, verdicts.CONDITIONS, text)
+    limited = replace(implementation, limits=found.limits)
+    return replace(tested, implementation=limited), found.shapes
+
+
+def _note(tested: TestedImplementation, metric: str, text: str) -> Measurement:
+    return Measurement(subject=tested.name, metric=metric, value=None, unit="", reason=text)
 
 
 def _summary(

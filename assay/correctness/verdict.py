@@ -13,7 +13,7 @@ from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
 from assay.records.explanation import explained
 from assay.records.schema import Measurement
-from assay.records.verdicts import LIMITS, cases_run
+from assay.records.verdicts import CONDITIONS, LIMITS, NO_VERDICTS, cases_run
 from assay.workloads.spec import DTYPES
 
 
@@ -35,12 +35,22 @@ class Verdict:
 
     @property
     def holding(self) -> tuple[Measurement, ...]:
-        return tuple(m for m in self.measurements if m.status == "ok" and m.metric != LIMITS)
+        return tuple(
+            m for m in self.measurements if m.status == "ok" and m.metric not in NO_VERDICTS
+        )
 
     @property
     def limits(self) -> str | None:
         """Limits inside which it was checked, in words; None where it has none."""
-        return next((m.reason for m in self.measurements if m.metric == LIMITS), None)
+        return self._noted(LIMITS)
+
+    @property
+    def conditions(self) -> str | None:
+        """What else the verdict depends on, in words: shapes, precision, what was not examined."""
+        return self._noted(CONDITIONS)
+
+    def _noted(self, metric: str) -> str | None:
+        return next((m.reason for m in self.measurements if m.metric == metric), None)
 
     def __bool__(self) -> bool:
         return bool(self.holding) and not self.failures
@@ -48,8 +58,8 @@ class Verdict:
     def __str__(self) -> str:
         if self:
             cases = sum(len(m.samples) for m in self.holding)
-            within = f"; {self.limits}" if self.limits else ""
-            return f"{self.name} holds: {len(self.holding)} probes, {cases} cases{within}"
+            notes = "".join(f"; {note}" for note in (self.limits, self.conditions) if note)
+            return f"{self.name} holds: {len(self.holding)} probes, {cases} cases{notes}"
         if not self.failures:
             reason = next((m.reason for m in self.measurements), "no probe has a case for it")
             return f"{self.name} is not judged, no case ran: {reason}"

@@ -10,8 +10,10 @@ CHECKING = ("suite", "check")  # the stages that judge and measure no cost
 ERROR_OVER_BUDGET = "error_over_budget_"
 # Metrics of a check that is made within a cell of another stage begin like this.
 _WITHIN = (ERROR_OVER_BUDGET, "accuracy")
-# The metric that says inside which limits an implementation was checked; no verdict itself.
-LIMITS = "limits"
+# Metrics that say inside which limits an implementation was checked, and under which further
+# conditions; no verdicts themselves.
+LIMITS, CONDITIONS = "limits", "conditions"
+NO_VERDICTS = (LIMITS, CONDITIONS)
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
 # The end of the reason of a probe with failing cases.

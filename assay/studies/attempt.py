@@ -23,7 +23,7 @@ from assay.host import CHECKOUT, own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
-from assay.records.verdicts import LIMITS
+from assay.records.verdicts import LIMITS, NO_VERDICTS
 from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome, parts
 from assay.studies.job import CellResult, Job
 from assay.subjects.outcome import Begin
@@ -59,7 +59,7 @@ def _measurements(job: Job) -> list[Measurement]:
         measurements += [
             msgspec.structs.replace(m, alone=True)
             for m in after.measurements
-            if m.metric != LIMITS  # the first process has told them
+            if m.metric not in NO_VERDICTS  # the first process has told them
         ]
         waiting = [*after.rest, *waiting[1:]]
     return measurements

@@ -29,7 +29,7 @@ from assay.records.schema import (
     Stamp,
     Status,
 )
-from assay.records.verdicts import LIMITS, is_expected, without_time
+from assay.records.verdicts import NO_VERDICTS, is_expected, without_time
 from assay.studies import continuation, plan
 from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
@@ -90,7 +90,7 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
         return BAD_INPUT
     if any(record.status in fails_on[record.stage] for record in records) or without_time(records):
         return DOES_NOT_HOLD
-    subjects = [r for r in records if r.metric not in (*CELL_METRICS, LIMITS)]
+    subjects = [r for r in records if r.metric not in (*CELL_METRICS, *NO_VERDICTS)]
     unmeasured = ("skipped", "refused", "unsupported")
     if subjects and all(record.status in unmeasured for record in subjects):
         return CANNOT_RUN_HERE

@@ -13,6 +13,7 @@ from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
+OWN_SHAPES = True
 _ELEMENTS = 2**31
 _TENSORS_HELD = 12  # q, k, v, out, their gradients, and room for what the kernel allocates
 

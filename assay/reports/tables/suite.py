@@ -4,7 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from assay.records.explanation import explained
 from assay.records.schema import CELL_METRICS, Record
-from assay.records.verdicts import LIMITS, cases_failing, cases_of_all, cases_run, is_undeclared
+from assay.records.verdicts import (
+    LIMITS,
+    NO_VERDICTS,
+    cases_failing,
+    cases_of_all,
+    cases_run,
+    is_undeclared,
+)
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table
 
@@ -19,11 +26,15 @@ _NOTE = (
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """One table with a row for each probe and a column for each implementation."""
     results = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
-    limits = [r for r in results if r.metric == LIMITS and r.status == "ok"]
-    verdicts = [record for record in results if record not in limits]
+    notes = [r for r in results if r.metric in NO_VERDICTS and r.status == "ok"]
+    verdicts = [record for record in results if record not in notes]
     if not verdicts:
         return []
-    within = [f"All cases of {r.subject} are inside its limits: {r.reason}" for r in limits]
+    within = [
+        (f"All cases of {r.subject} are inside its limits" if r.metric == LIMITS else r.subject)
+        + f": {r.reason}"
+        for r in notes
+    ]
     subjects = list(dict.fromkeys(record.subject for record in verdicts))
     probes = list(dict.fromkeys(record.metric for record in verdicts))
     by_probe = {(record.metric, record.subject): record for record in verdicts}
