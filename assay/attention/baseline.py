@@ -1,6 +1,7 @@
 """The baseline: attention as plain low-precision code would do it, and the error that is fair.
 
-Every operation's result is rounded to the workload's dtype; products accumulate in float32. An
+Every operation's result is rounded to the workload's dtype; products accumulate in float32. Where
+float32 is declared to go through TF32, the operands of every product are cut to TF32. An
 implementation may be off from the float64 reference by at most a small multiple of what this is
 off. It shares no code with any implementation, so that they cannot be wrong together.
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from assay.attention.reference import Result
-from assay.workloads.values import rounded
+from assay.workloads.values import rounded, truncated_to_tf32
 from assay.workloads.visibility import visibility_mask
 
 
@@ -25,11 +26,15 @@ def attention(
     grad_out: np.ndarray,
     visible: np.ndarray | None = None,
     known: Result | None = None,
+    tf32: bool = False,
 ) -> Result:
     """As `reference.attention`, in `dtype` after every step; float32 arrays hold the values."""
 
     def to_dtype(values: np.ndarray) -> np.ndarray:
         return rounded(values.astype(np.float32), dtype)
+
+    def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return truncated_to_tf32(left) @ truncated_to_tf32(right) if tf32 else left @ right
 
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
@@ -37,7 +42,7 @@ def attention(
         visible = visibility_mask(q.shape[2], k.shape[2], causal=causal)
 
     # Rounded once, after scaling: an unscaled score may be beyond what float16 can hold.
-    scores = to_dtype((q @ keys.swapaxes(-1, -2)) * np.float32(scale))
+    scores = to_dtype(product(q, keys.swapaxes(-1, -2)) * np.float32(scale))
     scores = np.where(visible, scores, np.float32(-np.inf))
     if known:
         out, lse = to_dtype(known.out), known.lse.astype(np.float32)
@@ -48,20 +53,20 @@ def attention(
         weights = np.exp(scores - row_max)
         row_sum = weights.sum(axis=-1, keepdims=True)
         probabilities = to_dtype(weights / np.where(row_sum == 0, np.float32(1), row_sum))
-        out = to_dtype(probabilities @ values)
+        out = to_dtype(product(probabilities, values))
         with np.errstate(divide="ignore"):
             lse = (row_max + np.log(row_sum))[..., 0]
 
-    grad_p = to_dtype(grad_out @ values.swapaxes(-1, -2))
+    grad_p = to_dtype(product(grad_out, values.swapaxes(-1, -2)))
     # From the rounded output, as backward passes by recomputation do.
     delta = (grad_out * out).sum(axis=-1, keepdims=True)
     grad_s = to_dtype(probabilities * (grad_p - delta) * np.float32(scale))
     return Result(
         out=out,
         lse=lse,
-        dq=to_dtype(grad_s @ keys),
-        dk=_sum_group(to_dtype(grad_s.swapaxes(-1, -2) @ q), group, to_dtype),
-        dv=_sum_group(to_dtype(probabilities.swapaxes(-1, -2) @ grad_out), group, to_dtype),
+        dq=to_dtype(product(grad_s, keys)),
+        dk=_sum_group(to_dtype(product(grad_s.swapaxes(-1, -2), q)), group, to_dtype),
+        dv=_sum_group(to_dtype(product(probabilities.swapaxes(-1, -2), grad_out)), group, to_dtype),
     )
 
 

@@ -16,6 +16,8 @@ less than the rounding that no implementation can avoid:
   because each score is rounded by itself;
 - the same units of float32 for dP = dO Vᵀ and the row sum of O dO, whose difference may be zero, at
   the size of their products;
+- where float32 is declared to go through TF32, two units of TF32, one for each operand of a
+  product, on terms added in quadrature, and as many for a score, as in half precision;
 - a few units of float32 for exp, which hardware approximates;
 - the smallest normal number of float32, below which hardware may flush to zero.
 """
@@ -31,11 +33,12 @@ BASELINE_FACTOR = 2.0
 MEAN_FLOOR_SHARE = 0.5  # correct rounding is off by a quarter of a unit on average
 EXP_UNITS = 4  # of float32, for exp and log and their change of base; ex2.approx alone has two
 HALF_SCORE_UNITS = 2  # of the dtype, where scores are held in half precision
+TF32_UNITS = 2  # of TF32: the two operands of a product
 SCORE_UNITS = 2  # of float32: the scale, and the LSE that is taken off in a backward pass
 TENSORS = ("out", "dq", "dk", "dv")
 
-_MANTISSA_BITS = {"float32": 23, "float16": 10, "bfloat16": 7}
-_SMALLEST_EXPONENT = {"float32": -126, "float16": -14, "bfloat16": -126}
+_MANTISSA_BITS = {"float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
+_SMALLEST_EXPONENT = {"float32": -126, "tf32": -126, "float16": -14, "bfloat16": -126}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +62,14 @@ def allowances(
     dtype: str,
     visible: np.ndarray | None = None,
     keys: int | None = None,
+    tf32: bool = False,
 ) -> dict[str, Allowance]:
     """Allowances of each of TENSORS, and of lse, whose dtype is float32 always.
 
-    `keys` is the number of all keys where k and v hold only some of them.
+    `keys` is the number of all keys where k and v hold only some of them; `tf32` says that products
+    of float32 are declared to be of TF32.
     """
+    scores_in = "tf32" if tf32 else dtype
     group = q.shape[1] // k.shape[1]
     if visible is None:
         visible = visibility_mask(q.shape[2], k.shape[2], causal=causal)
@@ -83,11 +89,15 @@ def allowances(
         floor += score_units * ulp(sizes.score[name], "float32") * size
         if name in sizes.products:
             floor += score_units * ulp(sizes.products[name], "float32")
-        floor += _half_scores(sizes, name, dtype) + 2.0 ** _SMALLEST_EXPONENT["float32"]
+        if tf32:
+            floor += TF32_UNITS * ulp(sizes.quadrature[name], "tf32")
+        floor += _half_scores(sizes, name, scores_in) + 2.0 ** _SMALLEST_EXPONENT["float32"]
         allowed[name] = _allowance(getattr(baseline, name) - getattr(reference, name), floor)
     lse = np.where(np.isfinite(reference.lse), np.abs(reference.lse), 0.0)[..., None]
     floor = EXP_UNITS * ulp(lse, "float32") + score_units * ulp(sizes.score["out"], "float32")
-    floor += (np.sqrt(keys) + EXP_UNITS) * ulp(1.0, "float32") + _half_scores(sizes, "lse", dtype)
+    floor += (np.sqrt(keys) + EXP_UNITS) * ulp(1.0, "float32") + _half_scores(
+        sizes, "lse", scores_in
+    )
     with np.errstate(invalid="ignore"):  # -inf less -inf, where a row sees nothing
         allowed["lse"] = _allowance((baseline.lse - reference.lse)[..., None], floor)
     return allowed
@@ -123,7 +133,7 @@ class _TermSizes:
 
 
 def _half_scores(sizes: _TermSizes, name: str, dtype: str) -> np.ndarray | float:
-    """The error of scores held in half precision; none in float32."""
+    """The error of scores held in half precision, or computed in TF32; none in float32."""
     if dtype == "float32":
         return 0.0
     return HALF_SCORE_UNITS * ulp(sizes.score[name], dtype) * sizes.quadrature[name]

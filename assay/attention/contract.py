@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay import plugins
-from assay.attention import limits
+from assay.attention import limits, precision
 from assay.attention.limits import WorkloadLimits
 from assay.errors import BadInput
 from assay.host import Host
@@ -29,6 +29,7 @@ class Implementation:
     prepare: Callable[[WorkloadSpec], Callable[..., Any]] | None = None
     accepts: frozenset[str] = frozenset()
     limits: WorkloadLimits = field(default_factory=WorkloadLimits)
+    float32: str = precision.IEEE
     layout: Literal["BHSD", "BSHD"] = "BHSD"
     configs: tuple[str, ...] = ()
     backward: bool | Literal["gpu"] = True
@@ -83,6 +84,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         framework=literals["FRAMEWORK"],
         accepts=accepts,
         limits=limits.parse(getattr(module, "LIMITS", {}), place=str(plugin.path)),
+        float32=precision.parse(literals["FLOAT32"], place=str(plugin.path)),
         layout=literals["LAYOUT"],
         configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, as LIMITS may
         backward=literals["BACKWARD"],

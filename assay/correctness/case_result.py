@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from assay.correctness import domain, judge, second_process
+from assay.correctness import judge, second_process
+from assay.correctness.refusal import refusal_text
 from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
 from assay.instruments.out_of_memory import ran_out
@@ -42,7 +43,7 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
     except Exception as error:
         if device_lost(error):
             raise  # nothing works in this process any more; a new one goes on with the others
-        if refusal := domain.refusal_text(error):
+        if refusal := refusal_text(error):
             return CaseResult(spec=spec, status="unsupported", reason=refusal)
         traceback.print_exception(error, file=sys.stderr)
         first_line = str(error).strip().partition("\n")[0][:300]

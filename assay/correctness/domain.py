@@ -1,8 +1,7 @@
 """Where an implementation runs at all: limits that it keeps without declaring them.
 
-A clean refusal is a limit, not a defect: an assertion, a ValueError, a NotImplementedError, an
-assertion of Triton's compiler, resources that a GPU lacks, or the word of `supports`. What raises
-anything else, or returns garbage, is left inside for the probes to judge.
+A clean refusal (refusal.py) is a limit, not a defect. What raises anything else, or returns
+garbage, is left inside for the probes to judge.
 
 A few looks at awkward workloads come first; where none of them is refused there are no limits to
 look for. Otherwise each limit is looked for by itself, from a workload that runs.
@@ -11,28 +10,24 @@ What the calls take shows whether it compiles for each shape: then a first call 
 than a second one.
 """
 
-import traceback
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
 from assay.attention.limits import WorkloadLimits
+from assay.correctness.refusal import outcome
 from assay.correctness.shared_shapes import looks as awkward_looks
 from assay.correctness.shared_shapes import shapes as shared_shapes
-from assay.instruments.own_time import own_seconds
 from assay.records.verdicts import LIMITS
-from assay.subjects.outcome import Begin, Unsupported
+from assay.subjects.outcome import Begin
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 
-_CLEAN = (AssertionError, ValueError, NotImplementedError)
-_CLEAN_OF_TRITON = ("CompileTimeAssertionFailure", "OutOfResources")  # it need not be installed
 _LENGTHS, _HEAD_DIMS = (64, 128, 192, 256, 384, 1024), (64, 128, 32)  # of a workload that may run
 _ODD_DIMS, _ROUND_DIMS = (24, 80, 40, 96, 192), (16, 32, 64, 128, 256)
 _GROUPS = (1, 2, 3, 4, 8)
 _MULTIPLES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
-_CHEAP_S = 0.5
 _COMPILING_S, _COMPILING_RATIO = 0.25, 5  # a first call takes so long, and so many times a second
 _COMPILED_SHAPES = 2  # of so many shapes: what starts up takes long but once
 _WITH_GAPS = ("transposed", "strided")
@@ -113,11 +108,11 @@ class _Search:
         if spec in self.said:
             return self.said[spec]
         yield Begin(self.name, LIMITS, spec.name)
-        first = _outcome(self.bind, spec)
+        first = outcome(self.bind, spec)
         self.said[spec] = first.text
         started_up = len(self.said) > 1
         if started_up and not self.compiles and not first.text and first.seconds > _COMPILING_S:
-            second = _outcome(self.bind, spec, backward=first.backward)
+            second = outcome(self.bind, spec, backward=first.backward)
             if first.seconds > _COMPILING_RATIO * second.seconds:
                 self.compiled.append(spec)
         return first.text
@@ -257,56 +252,3 @@ class _Search:
     def _keep(self, name: str, value: Any, text: str) -> None:
         self.limits = replace(self.limits, **{name: value})
         self.found[name] = text
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Outcome:
-    """What a clean refusal of a call says, the seconds it took, and whether it had a backward."""
-
-    text: str | None
-    seconds: float
-    backward: bool = False
-
-
-def _outcome(
-    bind: Callable[[WorkloadSpec], SequenceSubject],
-    spec: WorkloadSpec,
-    *,
-    backward: bool | None = None,
-) -> _Outcome:
-    """Call it. No text where the call returns, or raises anything but a clean refusal.
-
-    Unless told, the backward is asked too where the forward is cheap: compiling it takes longer
-    than it tells. An output of another form is no refusal, and what a framework says to its
-    gradient is none.
-    """
-    start = own_seconds()
-    text = None
-    try:
-        call = bind(spec)
-        out = call()
-        call.synchronize()
-        if backward is None:
-            cheap = own_seconds() - start < _CHEAP_S
-            backward = cheap and call.has_backward and not call.form_problem("out", out)
-        if backward:
-            call.gradients()
-            call.synchronize()
-    except Unsupported as refusal:
-        text = str(refusal)
-    except Exception as error:
-        text = refusal_text(error)
-    return _Outcome(text=text, seconds=own_seconds() - start, backward=bool(backward))
-
-
-def refusal_text(error: Exception) -> str | None:
-    """The words of a clean refusal; None for an error of any other kind."""
-    if type(error).__name__ in _CLEAN_OF_TRITON:  # the place in the kernel comes before the words
-        lines = str(error).strip().splitlines()
-        return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
-    if not isinstance(error, _CLEAN):
-        return None
-    text = str(error).strip().partition("\n")[0][:200]
-    if not text:  # a bare assertion says nothing but its own line
-        text = (traceback.extract_tb(error.__traceback__)[-1].line or "").strip()
-    return f"{type(error).__name__}: {text}"

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import ModuleType
 
-from assay.correctness import domain, judge, second_process
+from assay.attention.precision import THROUGH_TF32, is_tf32
+from assay.correctness import domain, second_process
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
 from assay.correctness.diagnosis.cause import evidence
@@ -62,6 +63,8 @@ def run(
     shapes: Sequence[WorkloadSpec] = ()
     if find_limits:
         tested, shapes = yield from _with_limits(tested, generator)
+    if conditions := list(_conditions(tested, generator, shapes)):
+        yield _note(tested, verdicts.CONDITIONS, "; ".join(conditions))
     cases = {name: _cases(tested, probe, generator, shapes) for name, probe in probes.items()}
     shared = [
         spec for n, probe in probes.items() if in_second_process(probe) for spec in cases[n][0]
@@ -150,8 +153,8 @@ def _cases(
 def _with_limits(
     tested: TestedImplementation, generator: CaseGenerator
 ) -> Generator[Begin | Measurement, None, tuple[TestedImplementation, Sequence[WorkloadSpec]]]:
-    """Yield the limits that it has, declared or found, and whether it compiles for each shape;
-    returns it with these limits, and the shapes that its cases share then."""
+    """Yield the limits that it has, declared or found; returns it with these limits, and the
+    shapes that its cases share where it compiles for each."""
     implementation = tested.implementation
     framework = framework_of(implementation)
     with second_process.repeatable(framework):
@@ -166,11 +169,18 @@ def _with_limits(
         )
     if found.reason:
         yield _note(tested, verdicts.LIMITS, found.reason)
-    if found.shapes:
-        text = f"it compiles for each shape, so all cases share {len(found.shapes)} of them"
-        yield _note(tested, verdicts.CONDITIONS, text)
     limited = replace(implementation, limits=found.limits)
     return replace(tested, implementation=limited), found.shapes
+
+
+def _conditions(
+    tested: TestedImplementation, generator: CaseGenerator, shapes: Sequence[WorkloadSpec]
+) -> Iterator[str]:
+    """Yield what else the verdicts depend on, in words."""
+    if any(is_tf32(dtype, tested.implementation.float32) for dtype in generator.dtypes):
+        yield THROUGH_TF32
+    if shapes:
+        yield f"it compiles for each shape, so all cases share {len(shapes)} of them"
 
 
 def _note(tested: TestedImplementation, metric: str, text: str) -> Measurement:
@@ -211,6 +221,6 @@ def _summary(
         samples=shares,
         status=status,
         reason="; ".join(notes) or None,
-        source=judge.SOURCE,
+        source=tested.source,
         level="kernel",
     )

@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.attention.contract import Implementation
+from assay.attention.precision import TF32, THROUGH_TF32
 from assay.captures.inputs import make
 from assay.correctness.cases import CaseGenerator
 from assay.correctness.second_process import SecondProcessResult
 from assay.host import Host
+from assay.subjects.contract import SOURCE
 from assay.subjects.sequence import SequenceSubject, bind_loaded
 from assay.workloads.spec import WorkloadSpec
 
@@ -29,6 +31,12 @@ class TestedImplementation:
     @property
     def name(self) -> str:
         return self.implementation.name
+
+    @property
+    def source(self) -> str:
+        """Where the budgets of its verdicts come from."""
+        through = f"; {THROUGH_TF32}" if self.implementation.float32 == TF32 else ""
+        return f"{SOURCE}{through}"
 
     def takes(self, spec: WorkloadSpec) -> bool:
         """Return whether it does not refuse a case, without calling it."""

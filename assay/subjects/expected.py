@@ -6,8 +6,9 @@ import numpy as np
 
 from assay.attention import baseline, reference
 from assay.attention.budget import allowances
+from assay.attention.precision import IEEE, THROUGH_TF32, is_tf32
 from assay.subjects import sampling
-from assay.subjects.contract import Expected
+from assay.subjects.contract import SOURCE, Expected
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -16,12 +17,14 @@ _SPOT_PAIRS, _SPOT_ROWS = 3, 4  # of batch and head, and rows of each
 
 
 @lru_cache(maxsize=8)
-def expected(workload: Workload, device: str = "cpu") -> Expected:
+def expected(workload: Workload, device: str = "cpu", float32: str = IEEE) -> Expected:
     """The reference's results for a workload and the budget of each tensor; `device` may help
-    where there is much to compute."""
+    where there is much to compute, `float32` is what an implementation declares."""
+    tf32 = is_tf32(workload.spec.dtype, float32)
+    source = f"{SOURCE}; {THROUGH_TF32}" if tf32 else SOURCE
     if scores(workload.spec) > _MOST_SCORES:
-        some = sampling.sample(workload, device=device)
-        return Expected(result=some.result, allowed=some.allowed, index=some.index)
+        some = sampling.sample(workload, device=device, tf32=tf32)
+        return Expected(result=some.result, allowed=some.allowed, index=some.index, source=source)
     arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
     setting = {
         "causal": workload.spec.causal,
@@ -31,9 +34,9 @@ def expected(workload: Workload, device: str = "cpu") -> Expected:
     dtype = workload.spec.dtype
     right = reference.attention(**arrays, **setting)
     with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
-        plain = baseline.attention(**arrays, **setting, dtype=dtype)
-        allowed = allowances(right, plain, **arrays, **setting, dtype=dtype)
-    return Expected(result=right, allowed=allowed)
+        plain = baseline.attention(**arrays, **setting, dtype=dtype, tf32=tf32)
+        allowed = allowances(right, plain, **arrays, **setting, dtype=dtype, tf32=tf32)
+    return Expected(result=right, allowed=allowed, source=source)
 
 
 def scores(spec: WorkloadSpec) -> int:
@@ -42,7 +45,8 @@ def scores(spec: WorkloadSpec) -> int:
 
 
 @lru_cache(maxsize=1)
-def spots(workload: Workload) -> Expected:
+def spots(workload: Workload, float32: str = IEEE) -> Expected:
     """A few rows of out and dq."""
-    few = sampling.sample_rows(workload, pairs=_SPOT_PAIRS, rows=_SPOT_ROWS)
+    tf32 = is_tf32(workload.spec.dtype, float32)
+    few = sampling.sample_rows(workload, pairs=_SPOT_PAIRS, rows=_SPOT_ROWS, tf32=tf32)
     return Expected(result=few.result, allowed=few.allowed, index=few.index)

@@ -38,10 +38,10 @@ class Sampled:
     index: dict[str, Index]
 
 
-def sample(workload: Workload, *, device: str = "cpu") -> Sampled:
+def sample(workload: Workload, *, device: str = "cpu", tf32: bool = False) -> Sampled:
     """Some rows of out, LSE and dq, and some keys of dk and dv; which ones the seed decides."""
-    by_row = sample_rows(workload)
-    by_key = _sample_keys(workload, device)
+    by_row = sample_rows(workload, tf32=tf32)
+    by_key = _sample_keys(workload, device, tf32=tf32)
     return Sampled(
         result=Result(
             out=by_row.result.out,
@@ -55,7 +55,9 @@ def sample(workload: Workload, *, device: str = "cpu") -> Sampled:
     )
 
 
-def sample_rows(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -> Sampled:
+def sample_rows(
+    workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS, tf32: bool = False
+) -> Sampled:
     """Some rows of out, LSE and dq."""
     spec = workload.spec
     generator = np.random.default_rng((spec.seed, 1))
@@ -73,10 +75,11 @@ def sample_rows(workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS) -
     )
     setting = {"causal": spec.causal, "scale": spec.scale, "visible": visible}
     index = (batch[:, None, None], head[:, None, None], row[:, None])
-    return _held(arrays, setting, spec.dtype, {name: index for name in ("out", "lse", "dq")})
+    wanted = {name: index for name in ("out", "lse", "dq")}
+    return _held(arrays, setting, spec.dtype, wanted, tf32=tf32)
 
 
-def _sample_keys(workload: Workload, device: str) -> Sampled:
+def _sample_keys(workload: Workload, device: str, *, tf32: bool) -> Sampled:
     """Some rows of dk and dv."""
     spec = workload.spec
     group = spec.heads // spec.kv_heads
@@ -110,7 +113,7 @@ def _sample_keys(workload: Workload, device: str) -> Sampled:
     }
     index = (batch[:, None, None], kv_head[:, None, None], key[:, None])
     wanted = {name: index for name in ("dk", "dv")}
-    return _held(arrays, setting, spec.dtype, wanted, keys=spec.key_length)
+    return _held(arrays, setting, spec.dtype, wanted, keys=spec.key_length, tf32=tf32)
 
 
 def _over_all_keys(workload: Workload, batch: int, kv_head: int, device: str) -> Result:
@@ -149,12 +152,14 @@ def _held(
     dtype: str,
     index: dict[str, Index],
     keys: int | None = None,
+    *,
+    tf32: bool,
 ) -> Sampled:
     right = reference.attention(**arrays, **setting)
     with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
-        plain = baseline.attention(**arrays, **setting, dtype=dtype)
+        plain = baseline.attention(**arrays, **setting, dtype=dtype, tf32=tf32)
         plainly = {name: value for name, value in setting.items() if name != "known"}
-        allowed = allowances(right, plain, **arrays, **plainly, dtype=dtype, keys=keys)
+        allowed = allowances(right, plain, **arrays, **plainly, dtype=dtype, keys=keys, tf32=tf32)
     return Sampled(result=right, allowed={name: allowed[name] for name in index}, index=index)
 
 

@@ -121,11 +121,12 @@ class SequenceSubject:
         for array, right in zip(self.inputs, (workload.q, workload.k, workload.v), strict=True):
             self.framework.overwrite(array, self.placed(right, workload.spec.layout))
 
-    def expected(self) -> Expected:
-        return expected(self.workload, self.device)
+    def expected(self, workload: Workload | None = None) -> Expected:
+        """Right values of its workload, or of another, and the budgets that it is held to."""
+        return expected(workload or self.workload, self.device, self.implementation.float32)
 
     def spots(self) -> Expected:
-        return spots(self.workload)
+        return spots(self.workload, self.implementation.float32)
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         like = self.inputs[_LIKE[tensor]]

@@ -113,6 +113,16 @@ def rounded(values: "np.ndarray", dtype: str) -> "np.ndarray":
     return np.where(np.isnan(values), np.float32(np.nan), nearest)
 
 
+def truncated_to_tf32(values: "np.ndarray") -> "np.ndarray":
+    """The values of float32 as a tensor core takes them in TF32: 10 bits of mantissa, the others
+    cut off."""
+    import numpy as np
+
+    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+    cut = (bits & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isnan(values), np.float32(np.nan), cut)
+
+
 def map_blocks(
     values: "np.ndarray", function: "Callable[[np.ndarray], np.ndarray]"
 ) -> "np.ndarray":  # float32

@@ -8,6 +8,7 @@ CONTRACT = ("attention",)
 FRAMEWORK = "torch"
 ACCEPTS = ()
 LAYOUT = "BHSD"
+FLOAT32 = "ieee"
 BACKWARD = True
 DETERMINISTIC_BACKWARD = True
 KERNELS = {}

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from assay.correctness import judge
-from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -61,7 +60,7 @@ def run_again(
 
 def _failure(call: SequenceSubject) -> Failure | None:
     """Run a case again and return its first wrong tensor; None where none can be compared."""
-    right = expected(call.workload)
+    right = call.expected()
     for comparison in judge.compare_all(call):
         if not comparison.holds and comparison.actual is not None:
             tensor = comparison.tensor

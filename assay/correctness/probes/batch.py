@@ -8,7 +8,6 @@ from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import rounded
@@ -33,7 +32,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     if workload.spec.batch == 1 or workload.spec.extras:
         return [judge.unsupported("batch", "a batch of one has no neighbours")]
     together = judge.values(call)
-    allowed = 2 * expected(workload).allowed["out"].largest
+    allowed = 2 * call.expected(workload).allowed["out"].largest
     measurements = []
     for entry in range(workload.spec.batch):
         own = slice(entry, entry + 1)

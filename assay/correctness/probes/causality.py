@@ -8,7 +8,6 @@ from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.values import rounded
@@ -43,7 +42,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     """Measure how far rows before a cut move with the keys after it, and gradients across it."""
     if not workload.spec.causal or workload.spec.extras:
         return [judge.unsupported("causality", "the workload is not plainly causal")]
-    allowed = 2 * expected(workload).allowed["out"].largest
+    allowed = 2 * call.expected(workload).allowed["out"].largest
     before = judge.values(call)
     measurements = []
     for row in _cuts(workload.spec):

@@ -11,7 +11,7 @@ from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.contract import TensorComparison
-from assay.subjects.expected import expected, scores
+from assay.subjects.expected import scores
 from assay.subjects.sequence import INPUTS, SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -60,7 +60,7 @@ def _expanded(call: SequenceSubject, workload: Workload) -> Measurement:
     Strides are blamed only where the gradients of the same dO in contiguous memory are right.
     """
     ones = np.ones_like(workload.grad_out)
-    right = expected(replace(workload, grad_out=ones))
+    right = call.expected(replace(workload, grad_out=ones))
 
     def comparisons(grad_out: Any) -> list[TensorComparison]:
         _, gradients = call.gradients(grad_out=grad_out)

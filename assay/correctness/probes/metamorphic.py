@@ -12,7 +12,6 @@ from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
-from assay.subjects.expected import expected
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -102,7 +101,7 @@ def _compared(
     both has another one.
     """
     pair = (first, second)
-    allowed = sum(expected(workload).allowed["out"].largest for workload in pair)
+    allowed = sum(call.expected(workload).allowed["out"].largest for workload in pair)
     outputs = [judge.values(call.on(workload)) for workload in pair]
     if not np.isfinite(outputs[0]).all():
         return judge.failed("metamorphic", "the output is not finite, before anything changes")

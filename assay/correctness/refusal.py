@@ -1,0 +1,71 @@
+"""A call that may be refused, and what a clean refusal of it says.
+
+A clean refusal is an assertion, a ValueError, a NotImplementedError, an assertion of Triton's
+compiler, resources that a GPU lacks, or the word of `supports`.
+"""
+
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from assay.instruments.own_time import own_seconds
+from assay.subjects.outcome import Unsupported
+from assay.subjects.sequence import SequenceSubject
+from assay.workloads.spec import WorkloadSpec
+
+_CLEAN = (AssertionError, ValueError, NotImplementedError)
+_CLEAN_OF_TRITON = ("CompileTimeAssertionFailure", "OutOfResources")  # it need not be installed
+_CHEAP_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a clean refusal of a call says, the seconds it took, and whether it had a backward."""
+
+    text: str | None
+    seconds: float
+    backward: bool = False
+
+
+def outcome(
+    bind: Callable[[WorkloadSpec], SequenceSubject],
+    spec: WorkloadSpec,
+    *,
+    backward: bool | None = None,
+) -> Outcome:
+    """Call it. No text where the call returns, or raises anything but a clean refusal.
+
+    Unless told, the backward is asked too where the forward is cheap: compiling it takes longer
+    than it tells. An output of another form is no refusal, and what a framework says to its
+    gradient is none.
+    """
+    start = own_seconds()
+    text = None
+    try:
+        call = bind(spec)
+        out = call()
+        call.synchronize()
+        if backward is None:
+            cheap = own_seconds() - start < _CHEAP_S
+            backward = cheap and call.has_backward and not call.form_problem("out", out)
+        if backward:
+            call.gradients()
+            call.synchronize()
+    except Unsupported as refusal:
+        text = str(refusal)
+    except Exception as error:
+        text = refusal_text(error)
+    return Outcome(text=text, seconds=own_seconds() - start, backward=bool(backward))
+
+
+def refusal_text(error: Exception) -> str | None:
+    """The words of a clean refusal; None for an error of any other kind."""
+    if type(error).__name__ in _CLEAN_OF_TRITON:  # the place in the kernel comes before the words
+        lines = str(error).strip().splitlines()
+        return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
+    if not isinstance(error, _CLEAN):
+        return None
+    text = str(error).strip().partition("\n")[0][:200]
+    if not text:  # a bare assertion says nothing but its own line
+        text = (traceback.extract_tb(error.__traceback__)[-1].line or "").strip()
+    return f"{type(error).__name__}: {text}"
