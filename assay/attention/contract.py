@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from assay import plugins
-from assay.attention import limits, precision
+from assay.attention import interpreted, limits, precision
 from assay.attention.limits import WorkloadLimits
 from assay.errors import BadInput
 from assay.host import Host
@@ -39,12 +39,15 @@ class Implementation:
     # Bytes above the inputs at the peak, by tensor: memory(spec, training=..., device="cpu").
     memory: Callable[..., dict[str, int]] | None = None
     path: Path | None = None  # the file it was loaded from
+    interpreted: bool = False  # its kernels run in Triton's interpreter
 
     def refusal(self, spec: WorkloadSpec, host: Host) -> str | None:
         """The reason why it does not take this workload; None where it does."""
         lacking = sorted(spec.extras - self.accepts)
         if lacking:
             return f"it does not say that it accepts {', '.join(lacking)}"
+        if self.interpreted and spec.dtype == interpreted.WRONG_DTYPE:
+            return interpreted.REFUSAL
         if beyond := self.limits.refusal(spec):
             return f"it takes {beyond}"
         return self.supports(spec, host)
@@ -91,6 +94,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         deterministic_backward=literals["DETERMINISTIC_BACKWARD"],
         kernels=literals["KERNELS"],
         path=plugin.path,
+        interpreted=interpreted.has_interpreted_kernels(module),
         **optional,
     )
 

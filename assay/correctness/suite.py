@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import ModuleType
 
+from assay.attention import interpreted
 from assay.attention.precision import THROUGH_TF32, is_tf32
 from assay.correctness import domain, second_process
 from assay.correctness.case_result import FAILED, CaseResult, run_case
@@ -59,7 +60,7 @@ def run(
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
-    tested = _compiling_once(tested)
+    tested, generator = _compiling_once(tested), _without_wrong_dtype(tested, generator)
     shapes: Sequence[WorkloadSpec] = ()
     if find_limits:
         tested, shapes = yield from _with_limits(tested, generator)
@@ -127,6 +128,13 @@ class _SpentTime:
             self.compiling_s -= min(first_s, elapsed_s)
 
 
+def _without_wrong_dtype(tested: TestedImplementation, generator: CaseGenerator) -> CaseGenerator:
+    """Leave out the dtype that Triton's interpreter gets wrong, unless there is no other."""
+    right = tuple(d for d in generator.dtypes if d != interpreted.WRONG_DTYPE)
+    leave_out = tested.implementation.interpreted and right
+    return replace(generator, dtypes=right) if leave_out else generator
+
+
 def _compiling_once(tested: TestedImplementation) -> TestedImplementation:
     """Keep what `prepare` gives for a workload, for all cases that differ in their values only."""
     implementation = tested.implementation
@@ -179,6 +187,8 @@ def _conditions(
     """Yield what else the verdicts depend on, in words."""
     if any(is_tf32(dtype, tested.implementation.float32) for dtype in generator.dtypes):
         yield THROUGH_TF32
+    if tested.implementation.interpreted:
+        yield f"{interpreted.WRONG_DTYPE} was not examined: {interpreted.REFUSAL}"
     if shapes:
         yield f"it compiles for each shape, so all cases share {len(shapes)} of them"
 

@@ -116,8 +116,6 @@ def supports(spec: WorkloadSpec, host: Host) -> str | None:
 
 
 def _too_much_to_interpret(spec: WorkloadSpec) -> str | None:
-    if spec.dtype == "bfloat16":
-        return _BFLOAT16_INTERPRETED
     rows = max(spec.query_length, spec.key_length)
     scores = spec.batch * spec.heads * spec.query_length * spec.key_length
     if rows > MOST_INTERPRETED_ROWS or scores > MOST_INTERPRETED_SCORES:
