@@ -1,0 +1,40 @@
+"""TritonAttention of triton-flash-attention, kernels for the forward and the backward."""
+
+from functools import cache
+from types import ModuleType
+
+import torch
+from _interpreter import interpret_without_gpu, interpreted
+from _upstream import Upstream
+
+from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
+
+FRAMEWORK = "torch"
+REQUIRES = ("triton",)
+UPSTREAM = {
+    "repository": "hkproj/triton-flash-attention",
+    "commit": "296ee44c8a238cd2192d13e22e9082251f1c1289",
+    "files": {"triton/flash_attention.py": "912b083e42c9811a2415"},
+}
+LIMITS = {"queries": "equal", "groups": [1], "contiguous": True}  # one SEQ_LEN, one stride
+
+upstream = Upstream(**UPSTREAM)
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+) -> torch.Tensor:
+    """q, k and v [B, H, M, D] -> [B, H, M, D]."""
+    return _module().TritonAttention.apply(q, k, v, causal, scale)
+
+
+def supports(spec: WorkloadSpec, host: Host) -> str | None:
+    """Refuse what the interpreter cannot show."""
+    return upstream.refusal() or interpreted(spec, host)
+
+
+@cache
+def _module() -> ModuleType:
+    interpret_without_gpu()
+    return upstream.load()

@@ -1,0 +1,38 @@
+"""FlashAttentionFunction of memory-efficient-attention-pytorch: tiles in torch, own backward."""
+
+from functools import cache
+from types import ModuleType
+
+import torch
+from _refusals import no_scale
+from _upstream import Upstream
+
+from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
+
+FRAMEWORK = "torch"
+UPSTREAM = {
+    "repository": "lucidrains/memory-efficient-attention-pytorch",
+    "commit": "d54f391370ecbf843a871f0e260425d076995550",
+    "files": {"memory_efficient_attention_pytorch/flash_attention.py": "560e6e2e09187272605e"},
+}
+LIMITS = {"groups": [1]}  # one heads argument
+
+upstream = Upstream(**UPSTREAM)
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+) -> torch.Tensor:
+    """q, k and v [B, H, M or N, D] -> [B, H, M, D], with its default buckets."""
+    return _module().FlashAttentionFunction.apply(q, k, v, None, causal, 512, 1024)
+
+
+def supports(spec: WorkloadSpec, host: Host) -> str | None:
+    """Refuse what it has no argument for."""
+    return upstream.refusal() or no_scale(spec)
+
+
+@cache
+def _module() -> ModuleType:
+    return upstream.load()

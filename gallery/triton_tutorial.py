@@ -1,0 +1,47 @@
+"""The fused attention of Triton's tutorials (06), at v3.6.0."""
+
+from functools import cache
+from types import ModuleType
+
+import torch
+from _interpreter import interpret_without_gpu, interpreted
+from _upstream import Upstream
+
+from assay.host import Host
+from assay.workloads.spec import WorkloadSpec
+
+FRAMEWORK = "torch"
+REQUIRES = ("triton",)
+UPSTREAM = {
+    "repository": "triton-lang/triton",
+    "commit": "7c56a5e40f7fd928dfd5c72902d5def0097db73a",
+    "files": {"python/tutorials/06-fused-attention.py": "c68fbf52dfaecc6213c9"},
+}
+# One N_CTX, whole blocks of 128 in its backward, one stride for all; its test is in float16.
+LIMITS = {
+    "dtypes": ["float16"],
+    "lengths": 128,
+    "queries": "equal",
+    "groups": [1],
+    "contiguous": True,
+}
+
+upstream = Upstream(**UPSTREAM)
+
+
+def attention(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
+) -> torch.Tensor:
+    """q, k and v [B, H, M, D] -> [B, H, M, D]."""
+    return _module().attention(q, k, v, causal, scale, False)
+
+
+def supports(spec: WorkloadSpec, host: Host) -> str | None:
+    """Refuse what the interpreter cannot show."""
+    return upstream.refusal() or interpreted(spec, host)
+
+
+@cache
+def _module() -> ModuleType:
+    interpret_without_gpu()
+    return upstream.load()
