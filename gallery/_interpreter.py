@@ -1,14 +1,19 @@
-"""Triton kernels of upstreams on a machine without a GPU, through Triton's interpreter."""
+"""Triton kernels of upstreams on a machine without a GPU, through Triton's interpreter.
+
+Triton decides when a kernel is defined whether it is compiled or interpreted, its own library's
+when it is imported: wrappers import this file before anything of Triton.
+"""
 
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+
+import torch
 
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
-MOST_SCORES = 300_000
+MOST_SCORES = 80_000
 
 
 def interpreted(spec: WorkloadSpec, host: Host) -> str | None:
@@ -23,25 +28,11 @@ def interpreted(spec: WorkloadSpec, host: Host) -> str | None:
     return None
 
 
-def interpret_without_gpu() -> None:
-    """Have kernels interpreted where there is no GPU. Triton decides when a kernel is defined."""
-    import torch
-
-    if torch.cuda.is_available():
-        return
-    os.environ["TRITON_INTERPRET"] = "1"
-    from triton.runtime import driver
-
-    driver.set_active(_Driver())
-
-
 class _Driver:
     """What kernels ask of Triton's driver while they are defined and tuned, of a machine that has
     none. Of several configurations the first is as fast as any."""
 
-    def get_active_torch_device(self) -> Any:
-        import torch
-
+    def get_active_torch_device(self) -> torch.device:
         return torch.device("cpu")
 
     def get_current_target(self) -> SimpleNamespace:
@@ -52,3 +43,10 @@ class _Driver:
 
     def get_current_device(self) -> int:
         return 0
+
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+    from triton.runtime import driver
+
+    driver.set_active(_Driver())

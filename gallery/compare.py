@@ -1,13 +1,16 @@
 """Each wrapper against attention in NumPy float64, independent of the check.
 
-    python gallery/compare.py [NAME ...]        prints what is wrong, case by case
+    python gallery/compare.py [NAME ...]        prints what is wrong, case by case, and keeps it
 
 A row of a tensor is wrong where its error is above a fixed share of its size, TOLERANCE, which is
 far beyond rounding: this is about mistakes, and the check's budget about precision.
 """
 
+import json
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,12 @@ import numpy as np
 
 from assay import host, plugins
 from assay.attention import contract
+from assay.attention.contract import Implementation
+from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
 HERE = Path(__file__).parent
+COMPARED = HERE / "compared.json"
 TOLERANCE = {"float32": 1e-3, "float16": 3e-2, "bfloat16": 2e-1}
 SMALLEST = 0.2  # size of a row, below which its error is measured against this
 # Queries, keys, heads, kv heads, head dimension.
@@ -33,12 +39,16 @@ SHAPES = (
 def main(names: list[str]) -> None:
     """Print a line for each wrapper and outcome, with the cases that have it."""
     for name in names or sorted(wrappers()):
+        implementation = contract.load(name, [HERE])
         outcomes: dict[str, list[str]] = {}
         for spec in cases():
-            outcomes.setdefault(outcome(name, spec), []).append(_short(spec))
+            outcomes.setdefault(outcome(implementation, spec), []).append(_short(spec))
         for words, specs in sorted(outcomes.items(), key=lambda item: len(item[1])):
             some = ", ".join(specs[:6]) + (", ..." if len(specs) > 6 else "")
             print(f"{name}: {len(specs)} {words}: {some}", flush=True)
+        kept = json.loads(COMPARED.read_text()) if COMPARED.is_file() else {}
+        kept[name] = {words: specs for words, specs in outcomes.items() if words != "refused"}
+        COMPARED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
 
 
 def wrappers() -> list[str]:
@@ -56,11 +66,9 @@ def cases() -> Iterator[WorkloadSpec]:
         )  # fmt: skip
 
 
-def outcome(name: str, spec: WorkloadSpec) -> str:
+def outcome(implementation: Implementation, spec: WorkloadSpec) -> str:
     """What became of a case: refused, right, raising, or wrong in which tensors."""
-    implementation = contract.load(name, [HERE])
-    here = host.inspect(commit=False)
-    if implementation.refusal(spec, here):
+    if implementation.refusal(spec, _cpu()):
         return "refused"
     q, k, v, grad = _arrays(spec)
     own = (lambda x: x.swapaxes(1, 2)) if implementation.layout == "BSHD" else (lambda x: x)
@@ -78,6 +86,12 @@ def outcome(name: str, spec: WorkloadSpec) -> str:
         if problem := _problem(own(actual), wanted, TOLERANCE[spec.dtype]):
             problems.append(f"{tensor} {problem}")
     return "wrong: " + ", ".join(problems) if problems else "right"
+
+
+@cache
+def _cpu() -> Host:
+    here = host.inspect(commit=False)
+    return replace(here, devices=tuple(d for d in here.devices if d.label == "cpu"))
 
 
 def _problem(actual: np.ndarray, right: np.ndarray, tolerance: float) -> str:

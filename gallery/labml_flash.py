@@ -4,7 +4,7 @@ from functools import cache
 from types import ModuleType
 
 import torch
-from _interpreter import interpret_without_gpu, interpreted
+from _interpreter import interpreted
 from _upstream import Upstream
 
 from assay.host import Host
@@ -35,5 +35,4 @@ def supports(spec: WorkloadSpec, host: Host) -> str | None:
 
 @cache
 def _module() -> ModuleType:
-    interpret_without_gpu()
     return upstream.load()

@@ -1,9 +1,10 @@
 """A call that may be refused, and what a clean refusal of it says.
 
 A clean refusal is an assertion, a ValueError, a NotImplementedError, an assertion of Triton's
-compiler, resources that a GPU lacks, or the word of `supports`.
+compiler or of its interpreter, resources that a GPU lacks, or the word of `supports`.
 """
 
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -63,6 +64,9 @@ def refusal_text(error: Exception) -> str | None:
     if type(error).__name__ in _CLEAN_OF_TRITON:  # the place in the kernel comes before the words
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"
+    if type(error).__name__ == "InterpreterError":  # what Triton's language asserts, as a string
+        asserted = re.search(r"AssertionError\((['\"])(.*)\1\)", str(error))
+        return f"AssertionError: {asserted[2]}" if asserted else None
     if not isinstance(error, _CLEAN):
         return None
     text = str(error).strip().partition("\n")[0][:200]

@@ -1,0 +1,125 @@
+"""The tables of docs/results/public-kernels.md: `python gallery/page.py`.
+
+Verdicts, limits, causes and smallest cases come from the records of the study (evidence), what is
+true of each upstream from compared.json, which compare.py writes, and truth.toml, which people
+write: whether it is sound, and words of which a right cause holds one.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assay import plugins
+from assay.host import CHECKOUT
+from assay.records import explanation, verdicts
+from assay.records.schema import Record
+from assay.verify import evidence
+
+HERE = Path(__file__).parent
+PAGE = CHECKOUT / "docs/results/public-kernels.md"
+EVIDENCE = "gallery-cpu"
+_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_NOT_JUDGED = "not judged"
+
+
+def written(text: str, records: Sequence[Record]) -> str:
+    """The page with every marked table made anew."""
+    made = {"implementations": implementations(records), "score": score(records)}
+    return _MARK.sub(lambda mark: mark[1] + made[mark[2]] + mark[3], text)
+
+
+def implementations(records: Sequence[Record]) -> str:
+    """A row for each wrapper: upstream, verdict, limits, cause, smallest case, comparison."""
+    compared = json.loads((HERE / "compared.json").read_text())
+    head = ("wrapper", "upstream", "verdict", "likely cause, in the words of the check",
+            "smallest case", "takes only", "float64 comparison")  # fmt: skip
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for name, own in _by_subject(records).items():
+        first = _first(own)
+        cause = (first.shown_by.cause or first.shown_by.reason or "") if first else ""
+        case = first.shown_by.workload.name if first and first.shown_by.workload else ""
+        cells = [f"[{name}](../../gallery/{name}.py)", _upstream(name), verdict(own), cause]
+        cells += [f"`{case}`" if case else "", _limits(own), _counts(compared.get(name, {}))]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def score(records: Sequence[Record]) -> str:
+    """How often the verdict and the first cause are right."""
+    truth = tomllib.loads((HERE / "truth.toml").read_text())
+    subjects = _by_subject(records)
+    wrong = [name for name in subjects if not truth[name]["sound"]]
+    right = [name for name, own in subjects.items() if verdict(own) == _wanted(truth[name])]
+    false = [name for name in subjects if name not in wrong and verdict(subjects[name]) == "FAILS"]
+    named = [name for name in wrong if names_cause(subjects[name], truth[name]["cause"])]
+    rows = {
+        "verdict right": f"{len(right)} of {len(subjects)}",
+        "cause right, of those that are wrong": f"{len(named)} of {len(wrong)}",
+        "sound ones flagged": f"{len(false)} of {len(subjects) - len(wrong)}",
+    }
+    missed = sorted(set(subjects) - set(right)), sorted(set(wrong) - set(named))
+    lines = ["| what | score | not so |", "|---|---|---|"]
+    for (what, text), names in zip(rows.items(), (*missed, false), strict=True):
+        lines.append(f"| {what} | {text} | {', '.join(names)} |")
+    return "\n".join(lines) + "\n"
+
+
+def verdict(own: Sequence[Record]) -> str:
+    """One word for all probes of a wrapper."""
+    statuses = {r.status for r in own if r.metric != verdicts.LIMITS}
+    if statuses & set(verdicts.WRONG):
+        return "FAILS"
+    return "holds" if "ok" in statuses else _NOT_JUDGED
+
+
+def names_cause(own: Sequence[Record], words: Sequence[str]) -> bool:
+    """True where the first explanation holds one of the words."""
+    first = _first(own)
+    text = f"{first.shown_by.cause or ''} {first.shown_by.reason or ''}" if first else ""
+    return any(word in text for word in words)
+
+
+def _wanted(truth: Mapping[str, Any]) -> str:
+    return "holds" if truth["sound"] else "FAILS"
+
+
+def _by_subject(records: Sequence[Record]) -> dict[str, list[Record]]:
+    subjects: dict[str, list[Record]] = {}
+    for record in records:
+        if record.stage == "suite" and record.unit != "s":
+            subjects.setdefault(record.subject, []).append(record)
+    return dict(sorted(subjects.items()))
+
+
+def _first(own: Sequence[Record]) -> explanation.Explanation | None:
+    failures = [record for record in own if verdicts.is_wrong(record)]
+    explained = explanation.explained(failures)
+    return explained[0] if explained else None
+
+
+def _limits(own: Sequence[Record]) -> str:
+    reason = next((r.reason for r in own if r.metric == verdicts.LIMITS), "") or ""
+    return reason.partition("; to declare it")[0].removeprefix("it takes ").replace(" only", "")
+
+
+def _upstream(name: str) -> str:
+    stated = plugins.find("sequence", name, [HERE]).literals["UPSTREAM"]
+    if "package" in stated:
+        return f"{stated['package']}, installed"
+    url = f"https://github.com/{stated['repository']}/tree/{stated['commit']}"
+    return f"[{stated['repository']}]({url}) {stated['commit'][:10]}"
+
+
+def _counts(outcomes: Mapping[str, Sequence[str]]) -> str:
+    kinds = {"right": 0, "wrong": 0, "raises": 0}
+    for words, cases in outcomes.items():
+        if (kind := words.split(":")[0].split()[0]) in kinds:
+            kinds[kind] += len(cases)
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(), evidence.load(EVIDENCE)))
