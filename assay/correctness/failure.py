@@ -39,7 +39,8 @@ def failure(
 ) -> Measurement:
     """Return the measurement of a failing probe: its smallest failing case and the likely cause."""
     failing = [result for result in results if result.status in FAILED]
-    first = min(failing, key=lambda result: cost(result.spec))
+    # Wrong values say more than an error: of a dtype that raises, other probes tell.
+    first = min(failing, key=lambda result: (_raises(result), cost(result.spec)))
     smallest, tried = _smallest(tested, probe, first)
     ran = [result for result in results if result.status != "unsupported"]
     cause = smallest.cause
@@ -79,10 +80,15 @@ def _smallest(
 
     def still_fails(spec: WorkloadSpec) -> bool:
         result = results[spec] = run_case(tested, probe, spec)
-        return result.status == first.status and _is_as_bad(result.share, first.share)
+        alike = result.status == first.status and _raises(result) == _raises(first)
+        return alike and _is_as_bad(result.share, first.share)
 
     smallest = shrink(first.spec, still_fails, until=time.monotonic() + _SHRINKING_S)
     return results[smallest], list(results.values())
+
+
+def _raises(result: CaseResult) -> bool:
+    return (result.reason or "").startswith("raises ")
 
 
 def _is_as_bad(share: float | None, first: float | None) -> bool:

@@ -17,6 +17,8 @@ _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causalit
 _PLACES = ("it fails only ", "wrong only in ")
 # What a likely cause says beside the mistake itself: where it shows.
 _WHERE = re.compile(r" \(it fails only .*\)$|^in some rows, |^where it does not raise, ")
+# What may differ between the words of one error.
+_NUMBERS_AND_DTYPES = re.compile(r"\b(b?float16|half|bf16|fp16)\b|\d+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +82,11 @@ def rank(failure: Measurement) -> int:
 
 def _mistake(failure: Measurement) -> str:
     """The cause without where it shows, and the first of several that no case tells apart; where
-    none is known, what is raised, or each failure by itself."""
-    raised = re.match(r"raises \w+: [^;]*", failure.reason or "")
+    none is known, what is raised or the dtype that is wrong, or each failure by itself."""
+    seen = re.match(r"raises \w+: [^;]*|\w+ has dtype \w+", failure.reason or "")
     cause = failure.cause
-    if raised and (cause is None or cause.startswith(_PLACES)):
-        return re.sub(r"\d+", "", raised[0])
+    if seen and (cause is None or cause.startswith(_PLACES)):
+        return _NUMBERS_AND_DTYPES.sub("", seen[0])
     if cause is None:
         return f"{failure.metric}: {failure.reason}"
     if place := next((place for place in _PLACES if cause.startswith(place)), None):

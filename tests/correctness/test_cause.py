@@ -33,6 +33,28 @@ def test_a_case_that_raises_leaves_the_others_their_cause():
     assert "where it does not raise, the causal mask is aligned top-left" in failure.cause
 
 
+def test_masks_that_are_alike_where_keys_are_fewer_are_told_apart():
+    """A public kernel shifts its diagonal the wrong way where Sq < Sk, is top-left where Sq > Sk,
+    and raises in half precision. The one case of float32 that was wrong had Sq > Sk, so it was
+    called top-left, beside a case that raises."""
+
+    def attention(q, k, v, *, causal, scale):
+        if q.dtype != torch.float32:
+            raise RuntimeError("expected scalar type Float but found Half")
+        (queries, keys), group = (q.shape[2], k.shape[2]), q.shape[1] // k.shape[1]
+        k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+        scores = scale * (q @ k.mT)
+        if causal:
+            hidden = torch.ones(queries, keys, dtype=torch.bool).triu(1 - max(keys - queries, 0))
+            scores = scores.masked_fill(hidden, -torch.finfo(q.dtype).max)
+        return scores.softmax(-1) @ v
+
+    (failure,) = assay.check(attention, probes=["accuracy"], quick=True).failures
+    assert "the sign of the offset is wrong" in failure.cause
+    assert "top-left" not in failure.cause
+    assert "_float32" in failure.workload.name
+
+
 def test_where_every_failing_case_raises_their_condition_is_named():
     def attention(q, k, v, *, causal, scale):
         if q.dtype == torch.float16:

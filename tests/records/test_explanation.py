@@ -62,3 +62,16 @@ def test_the_same_exception_is_one_mistake():
 
 def test_nothing_is_explained_where_nothing_fails():
     assert explained([]) == []
+
+
+def test_one_error_in_two_dtypes_is_one_mistake():
+    """A public kernel that raises in half precision was told three times, by the dtype that its
+    error names; one that returns float32 instead, four times."""
+    half, bfloat = (
+        f"raises RuntimeError: expected Float but found {x}" for x in ("Half", "BFloat16")
+    )
+    told = explained([failure("shapes", reason=half), failure("causality", reason=bfloat)])
+    assert [e.also for e in told] == [("causality",)]
+    wanted = [f"out has dtype float32, wanted {x}" for x in ("float16", "bfloat16")]
+    told = explained([failure("batch", reason=wanted[0]), failure("shapes", reason=wanted[1])])
+    assert [e.also for e in told] == [("batch",)]

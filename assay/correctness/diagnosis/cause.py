@@ -3,6 +3,7 @@
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -13,7 +14,7 @@ from assay.captures.inputs import make
 from assay.correctness.cases import cost
 from assay.correctness.diagnosis import forward, patterns
 from assay.correctness.diagnosis.failure import Failure, run_again
-from assay.correctness.diagnosis.known_bugs import MATCH, known_bug
+from assay.correctness.diagnosis.known_bugs import MATCH, TIE, known_bug
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -68,12 +69,28 @@ def _cause(
     failures, raising = run_again(_affordable(failing), bind)
     masks = {spec.causal for spec in failing}
     alike = _affordable([spec for spec in passing if spec.causal in masks])  # they refute most
-    cause = _explanation(_some(failures), [make(s) for s in _some(alike)]) if failures else None
+    passed = [make(spec) for spec in _some(alike)]
+    cause = _explanation(_some(failures), passed) if failures else None
+    if cause and TIE in cause and (others := run_again(_exchanged(failures), bind)[0]):
+        better = _explanation([*_some(failures), *others], passed)
+        cause = better if better and better in cause else cause
     if cause and raising:
         cause = f"where it does not raise, {cause}"
     if cause and condition:
         return f"{cause} (it fails only {condition})"
     return cause or (f"it fails only {condition}" if condition else None)
+
+
+def _exchanged(failures: Sequence[Failure]) -> list[WorkloadSpec]:
+    """Return a case with the numbers of queries and keys exchanged, where no failure has as many
+    of one and fewer of the other: masks that are alike for Sq > Sk differ for Sq < Sk."""
+    specs = [failure.workload.spec for failure in failures]
+    signs = {np.sign(spec.key_length - spec.query_length) for spec in specs} - {0}
+    unequal = [spec for spec in specs if spec.query_length != spec.key_length]
+    if len(signs) != 1:
+        return []
+    first = min(unequal, key=cost)
+    return [replace(first, query_length=first.key_length, key_length=first.query_length)]
 
 
 def _affordable(specs: Sequence[WorkloadSpec]) -> list[WorkloadSpec]:

@@ -13,7 +13,8 @@ from assay.subjects.expected import expected
 from assay.workloads.workload import Workload
 
 MATCH = 3.0  # budgets, within which a result is that of a known bug
-_NAMED = 2  # bugs that fit equally well
+TIE = ", or "  # between bugs that fit equally well
+_NAMED = 2  # of these
 
 
 def known_bug(
@@ -49,7 +50,7 @@ def _in_words(tied: Sequence[str]) -> str:
             words.append(pattern.format(f"{', '.join(sizes[:-1])} or {sizes[-1]}"))
         else:
             words.append(bugs[0])
-    return ", or ".join(words[:_NAMED])
+    return TIE.join(words[:_NAMED])
 
 
 def _fitting(

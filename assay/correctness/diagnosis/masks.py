@@ -33,6 +33,8 @@ def misplaced(spec: WorkloadSpec) -> dict[str, np.ndarray]:
         "the diagonal is shifted by Sq - Sk, wanted Sk - Sq: the sign of the offset is wrong": (
             ahead <= -offset
         ),
+        "the diagonal is shifted by Sq - Sk where Sq < Sk, wanted Sk - Sq: the sign of the offset "
+        "is wrong": (ahead <= -max(offset, 0)),
     }
     for tile in TILES[:-1]:  # of 128 no case has a second tile of queries and still more keys
         bug = (
