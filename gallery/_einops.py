@@ -31,7 +31,7 @@ def _apply(array: Any, pattern: str, sizes: dict[str, int], reduction: str = "")
         unknown = [name for name in group if name not in lengths]
         known = prod(lengths[name] for name in group if name not in unknown)
         lengths |= {name: size // known for name in unknown}
-    before, after = [sum(side, []) for side in (left, right)]
+    before, after = ([name for group in side for name in group] for side in (left, right))
     array = array.reshape([lengths[name] for name in before])
     if reduction:
         axes = tuple(n for n, name in enumerate(before) if name not in after)

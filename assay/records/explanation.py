@@ -16,7 +16,9 @@ _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causalit
 # Causes that say where values are wrong, and not why.
 _PLACES = ("it fails only ", "wrong only in ")
 # What a likely cause says beside the mistake itself: where it shows.
-_WHERE = re.compile(r" \(it fails only .*\)$|^in some rows, |^where it does not raise, ")
+_WHERE = re.compile(
+    r" \(it fails only .*\)$|; in other cases .*$|^in some rows, |^where it does not raise, "
+)
 # What may differ between the words of one error.
 _NUMBERS_AND_DTYPES = re.compile(r"\b(b?float16|half|bf16|fp16)\b|\d+", re.IGNORECASE)
 

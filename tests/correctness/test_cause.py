@@ -55,6 +55,19 @@ def test_masks_that_are_alike_where_keys_are_fewer_are_told_apart():
     assert "_float32" in failure.workload.name
 
 
+def test_a_known_bug_is_named_beside_cases_that_are_not_finite():
+    """JAX's Pallas attention is top-left where Sq < Sk and not finite where Sq > Sk. Told was that
+    something is not finite, beside a case that is."""
+
+    def attention(q, k, v, *, causal, scale):
+        out = top_left(q, k, v, causal=causal, scale=scale)
+        return out / 0 if causal and q.shape[2] > k.shape[2] else out
+
+    (failure,) = assay.check(attention, probes=["shapes"], quick=True).failures
+    assert failure.cause.startswith("the causal mask is aligned top-left")
+    assert "; in other cases out is not finite" in failure.cause
+
+
 def test_where_every_failing_case_raises_their_condition_is_named():
     def attention(q, k, v, *, causal, scale):
         if q.dtype == torch.float16:

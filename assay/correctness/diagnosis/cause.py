@@ -115,6 +115,9 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
             return cause
     if cause := known_bug(failures, passed, Failure.share):
         return cause
+    finite = [f for f in failures if np.isfinite(f.actual).all()]
+    if len(finite) < len(failures) and (cause := known_bug(finite, passed, Failure.share)):
+        return f"{cause}; in other cases {first} is not finite"
     for explain in (_not_finite, _wrong_lse, _wrong_factor, _low_precision):
         if cause := explain(failures):
             return cause

@@ -31,7 +31,7 @@ def known_bug(
     if len(candidates) > 1:
         refuted = _refuted(passed, failures[0].tensor, set(candidates))
         candidates = {b: share for b, share in candidates.items() if b not in refuted} or candidates
-    if not candidates:
+    if not candidates:  # also where there are no failures
         return None
     best = min(candidates.values())
     return _in_words([bug for bug, share in candidates.items() if share <= max(1.0, 1.5 * best)])
