@@ -30,10 +30,10 @@ SMALLEST = 0.2  # size of a row, below which its error is measured against this
 # Queries, keys, heads, kv heads, head dimension.
 SHAPES = (
     (1, 1, 1, 1, 32), (4, 8, 2, 2, 32), (8, 4, 2, 2, 32), (33, 33, 2, 2, 32), (48, 48, 1, 1, 32),
-    (64, 64, 2, 2, 64), (7, 64, 2, 2, 32), (65, 33, 2, 2, 32), (64, 64, 6, 3, 32),
-    (64, 64, 6, 2, 32), (96, 96, 1, 1, 80), (128, 128, 2, 2, 64), (128, 256, 2, 2, 64),
-    (256, 128, 2, 2, 64), (256, 256, 2, 2, 64), (130, 130, 1, 1, 32), (1025, 1025, 1, 1, 32),
+    (64, 64, 2, 2, 64), (7, 64, 2, 2, 32), (65, 33, 2, 2, 32), (64, 64, 6, 2, 32),
+    (96, 96, 1, 1, 80), (128, 128, 2, 2, 64), (128, 256, 1, 1, 64), (256, 128, 1, 1, 64),
 )  # fmt: skip
+LONG = (1025, 1025, 1, 1, 32)  # in float32 alone
 
 
 def main(names: list[str]) -> None:
@@ -58,10 +58,11 @@ def wrappers() -> list[str]:
 
 
 def cases() -> Iterator[WorkloadSpec]:
-    """Each shape, full and causal, in each dtype, with plain values and with large ones."""
-    for (m, n, heads, kv_heads, dim), causal, dtype in product(SHAPES, (False, True), TOLERANCE):
+    """Each shape, full and causal, in each dtype."""
+    grid = [*product(SHAPES, TOLERANCE), (LONG, "float32")]
+    for ((m, n, heads, kv_heads, dim), dtype), causal in product(grid, (False, True)):
         yield WorkloadSpec(
-            batch=2, heads=heads, kv_heads=kv_heads, query_length=m, key_length=n, head_dim=dim,
+            batch=1, heads=heads, kv_heads=kv_heads, query_length=m, key_length=n, head_dim=dim,
             dtype=dtype, causal=causal, seed=m + n,
         )  # fmt: skip
 

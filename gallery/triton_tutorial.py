@@ -1,7 +1,9 @@
 """The fused attention of Triton's tutorials (06), at v3.6.0."""
 
+import os
 from functools import cache
 from types import ModuleType
+from unittest.mock import patch
 
 import torch
 from _interpreter import interpreted
@@ -43,4 +45,5 @@ def supports(spec: WorkloadSpec, host: Host) -> str | None:
 
 @cache
 def _module() -> ModuleType:
-    return upstream.load()
+    with patch.dict(os.environ, PYTEST_VERSION=""):  # its switch for one configuration, untuned
+        return upstream.load()
