@@ -13,17 +13,16 @@ import torch
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
-MOST_SCORES = 80_000
 
-
-def interpreted(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what the interpreter gets wrong or takes minutes for; on a GPU, nothing."""
+def interpreted(spec: WorkloadSpec, host: Host, *, most_scores: int) -> str | None:
+    """Refuse what the interpreter gets wrong, and more scores than it computes in seconds, which
+    depends on how large the tiles of a kernel are; on a GPU, nothing."""
     if host.accelerators:
         return None
     if spec.dtype == "bfloat16":
         return "Triton's interpreter is wrong in bfloat16; use float16, or a GPU"
     scores = spec.batch * spec.heads * spec.query_length * spec.key_length
-    if scores > MOST_SCORES:
+    if scores > most_scores:
         return f"{scores} scores take Triton's interpreter too long; use a GPU"
     return None
 

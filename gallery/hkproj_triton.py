@@ -31,7 +31,7 @@ def attention(
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
     """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host)
+    return upstream.refusal() or interpreted(spec, host, most_scores=600_000)
 
 
 @cache

@@ -30,7 +30,7 @@ def attention(
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
     """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host)
+    return upstream.refusal() or interpreted(spec, host, most_scores=200_000)
 
 
 @cache
