@@ -1,6 +1,6 @@
 """What counts as a clean refusal, so as a limit, and what is left for the probes to judge."""
 
-from assay.correctness.domain import refusal_text
+from assay.correctness.refusal import refusal_text
 
 
 class InterpreterError(Exception):
