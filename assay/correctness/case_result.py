@@ -56,11 +56,13 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
 
 
 def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> CaseResult:
-    """Return the first failure among a case's measurements, or else the largest share."""
+    """Return the first failure among a case's measurements, which may be on a case of its own, or
+    else the largest share."""
     failed = next((m for m in measurements if m.status not in ("ok", "unsupported")), None)
     if failed:
+        own_case = WorkloadSpec(**failed.workload.spec) if failed.workload else None
         return CaseResult(
-            spec=spec,
+            spec=own_case or spec,
             status=failed.status,
             share=failed.value if failed.unit == "ratio" else None,
             reason=failed.reason,

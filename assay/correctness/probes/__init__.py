@@ -2,8 +2,8 @@
 
 `cases(generator)` returns the workloads that a probe is to be run on; a probe with EVERY_WORKLOAD
 is run on a study's own workloads too, and the cases of one that is IN_SECOND_PROCESS are run in
-another process as well. A probe with OWN_SHAPES keeps its shapes where a kernel compiles for each.
-The other literals are those of performance/probes.
+another process as well. A probe with OWN_SHAPES keeps its shapes where a kernel compiles for each,
+and where others are made smaller. The other literals are those of performance/probes.
 """
 
 CONTRACT = ("measure",)
