@@ -9,7 +9,7 @@ import ast
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -232,20 +232,24 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
 def _parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]]:
     """Docstring, literals (constants in capitals) and names of functions of a file.
 
-    A function may be defined, imported, or assigned as in `attention = compiled(...)`.
+    A function may be defined, imported, or assigned as in `attention = compiled(...)`, also within
+    `try` or `if` as where an import may fail.
     """
     tree = ast.parse(text, filename=filename)
     literals: dict[str, Any] = {}
     functions: set[str] = set()
-    for node in tree.body:
+    for node in _statements(tree.body):
         if isinstance(node, ast.FunctionDef):
             functions.add(node.name)
         elif isinstance(node, ast.ImportFrom):
             functions |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            functions.add(node.target.id)
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
             if not name.isupper():
                 functions.add(name)
+            if not name.isupper() or node not in tree.body:  # one that depends is as if computed
                 continue
             with suppress(ValueError, TypeError):  # computed, so not readable without importing
                 literals[name] = ast.literal_eval(node.value)
@@ -256,6 +260,17 @@ def module_name(path: Path) -> str:
     """The name of a module of the package."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run on import, those within `if`, `try` and `with` too."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            bodies = [node, *getattr(node, "handlers", ())]
+            for part in ("body", "orelse", "finalbody"):
+                for inner in bodies:
+                    yield from _statements(getattr(inner, part, ()))
 
 
 def import_file(path: Path) -> ModuleType:

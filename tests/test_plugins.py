@@ -188,3 +188,32 @@ def test_a_function_may_be_made_by_assignment(tmp_path):
     (tmp_path / "number.py").write_text("attention = 7\n")
     with pytest.raises(BadInput, match="attention is a int, wanted a function"):
         contract.load("number", [tmp_path])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from kernels import attention",
+        "from kernels import fused as attention",
+        "import kernels\nattention = kernels.fused",
+        "import kernels\nattention: object = kernels.fused",
+        "try:\n    from kernels import attention\nexcept ImportError:\n    attention = None",
+        "try:\n    import absent\nexcept ImportError:\n    from kernels import attention",
+        "if True:\n    def attention(q, k, v, *, causal, scale):\n        return q",
+    ],
+)
+def test_a_wrapper_need_not_define_its_function(tmp_path, text):
+    """A wrapper of one line, `from x import attention`, was told that it defines none."""
+    (tmp_path / "kernels.py").write_text(
+        "def fused(q, k, v, *, causal, scale):\n    return q\n\n\nattention = fused\n"
+    )
+    (tmp_path / "wrapper.py").write_text(f"{text}\n")
+    assert "wrapper" in plugins.listing("sequence", [tmp_path])
+    assert contract.load(str(tmp_path / "wrapper.py")).attention(1, 2, 3, causal=True, scale=1) == 1
+
+
+def test_a_literal_that_depends_is_not_read(tmp_path):
+    """Which of two branches runs is not known before the file is imported."""
+    path = tmp_path / "either.py"
+    path.write_text("if False:\n    BACKWARD = False\n\n\ndef attention():\n    pass\n")
+    assert plugins.find("sequence", str(path)).literals["BACKWARD"] is True
