@@ -54,19 +54,23 @@ def run(
     *,
     budget_s: float,
     find_limits: bool = True,
+    only: Sequence[WorkloadSpec] = (),
 ) -> Iterator[Begin | Measurement]:
     """Yield a measurement for each probe, those with few cases first; one that waits for the second
-    process comes last.
+    process comes last. With `only`, these are the cases of every probe.
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
     tested, generator = _compiling_once(tested), _without_wrong_dtype(tested, generator)
     shapes: Sequence[WorkloadSpec] = ()
-    if find_limits:
+    if find_limits and not only:
         tested, shapes = yield from _with_limits(tested, generator)
     if conditions := list(_conditions(tested, generator, shapes)):
         yield _note(tested, verdicts.CONDITIONS, "; ".join(conditions))
-    cases = {name: _cases(tested, probe, generator, shapes) for name, probe in probes.items()}
+    cases = {
+        name: in_order(only) if only else _cases(tested, probe, generator, shapes)
+        for name, probe in probes.items()
+    }
     shared = [
         spec for n, probe in probes.items() if in_second_process(probe) for spec in cases[n][0]
     ]

@@ -14,7 +14,7 @@ from assay.errors import BadInput
 from assay.records.explanation import explained
 from assay.records.schema import Measurement
 from assay.records.verdicts import CONDITIONS, LIMITS, NO_VERDICTS, cases_run
-from assay.workloads.spec import DTYPES
+from assay.workloads.spec import DTYPES, parse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,7 @@ def check(
     cases: int | None = None,
     budget_s: float | None = None,
     probes: Sequence[str] | None = None,
+    workloads: Sequence[str] = (),
     dtypes: Sequence[str] = DTYPES,
     device: str = "cpu",
     seed: int = 0,
@@ -87,7 +88,7 @@ def check(
     **declared: Any,
 ) -> Verdict:
     """Run every correctness probe on a function `attention(q, k, v, *, causal, scale)`, or on an
-    implementation given by its name or file.
+    implementation given by its name or file; on the cases that `workloads` names, if any.
 
     `declared` says of a function what a file says in literals: accepts, layout, configs, backward,
     deterministic_backward, supports, prepare. It runs in this process: a function that hangs or
@@ -115,7 +116,8 @@ def check(
         fresh=(lambda: contract.load(attention)) if isinstance(attention, str) else None,
     )
     chosen = {name: plugins.load(listing[name]) for name in names if not probes or name in probes}
-    events = suite.run(tested, chosen, generator, budget_s=budget_s or BUDGET_S)
+    only = [parse(name, defaults=generator.spec()) for name in workloads]
+    events = suite.run(tested, chosen, generator, budget_s=budget_s or BUDGET_S, only=only)
     measurements = tuple(event for event in events if isinstance(event, Measurement))
     return Verdict(name=implementation.name, measurements=measurements)
 

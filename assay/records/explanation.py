@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.records.schema import Measurement
+from assay.records.verdicts import NO_VERDICTS
 
 # Probes that compare values say most about a mistake, and plain ones more than special ones.
 _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causality", "strides")
@@ -36,7 +37,8 @@ class Explanation:
         parts = [f"likely cause: {shown.cause}"] if shown.cause else []
         parts.append(f"{shown.metric}: {shown.reason}")
         if shown.workload:
-            parts.append(f"to repeat it: --workload {shown.workload.name}")
+            probe = "" if shown.metric in NO_VERDICTS else f"--probe {shown.metric} "
+            parts.append(f"to repeat it: {probe}--workload {shown.workload.name}")
         if self.also:
             probes = "probe fails" if len(self.also) == 1 else "probes fail"
             names = ", ".join(self.also)

@@ -94,7 +94,8 @@ def check(
     settings += [f"SUITE_CASES={cases}"] if cases else []
     settings += [f"SUITE_BUDGET_S={budget_s}"] if budget_s else []
     # Workloads that are named are what is asked about; else the suite makes its own.
-    stage = "check" if workload or config else "suite"
+    own_cases = _make_own_cases(probe, plugins or ())
+    stage = "check" if config or (workload and not own_cases) else "suite"
     study = flags.load_study(
         config=config,
         sets=sets,
@@ -139,6 +140,15 @@ def _check_models(study: "Study", *, out: Path | None, as_json: bool, dry_run: b
         tell(selection_table(rows), as_json=as_json)
         return 0
     return run_adhoc("check", study, out=out, as_json=as_json, dry_run=False, show=show_models)
+
+
+def _make_own_cases(probes: str | None, folders: Sequence[Path]) -> bool:
+    """True where some of the probes that are named run in the suite only, on cases of its kind."""
+    from assay import plugins
+
+    known = plugins.listing("probes", plugins.check_folders(folders))
+    named = [known[name] for name in (probes or "").split(",") if name in known]
+    return any("cases" in p.functions and not p.literals["EVERY_WORKLOAD"] for p in named)
 
 
 def _refuse_no_probe(study: "Study") -> None:

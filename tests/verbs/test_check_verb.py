@@ -133,3 +133,28 @@ def test_what_fails_in_a_second_process_only_is_told(tmp_path):
     )
     done = assay("check", "alone.py", "--quick", "--probe", "determinism", cwd=tmp_path)
     assert done.returncode == 1 and "another process holds the cache" in done.stdout + done.stderr
+
+
+REMEMBERS = """from assay.attention.sequence import eager
+
+BACKWARD = False
+kept = {}
+
+
+def attention(q, k, v, *, causal, scale):
+    if kept.get("of") != q.shape:
+        kept.update(of=q.shape, out=eager.attention(q, k, v, causal=causal, scale=scale))
+    return kept["out"]
+"""
+
+
+def test_the_command_that_repeats_a_failure_runs_its_probe(tmp_path):
+    """`--workload NAME` alone looks at accuracy and gradients: what purity had seen was right."""
+    (tmp_path / "remembers.py").write_text(REMEMBERS)
+    done = assay("check", "remembers.py", "--quick", "--probe", "purity", cwd=tmp_path)
+    assert done.returncode == 1
+    words = " ".join(done.stdout.split())
+    flags = re.search(r"to repeat it: (--probe purity --workload \S+?);? ", words)
+    assert flags, words
+    again = assay("check", "remembers.py", *flags[1].split(), cwd=tmp_path)
+    assert again.returncode == 1 and "a result is remembered" in " ".join(again.stdout.split())

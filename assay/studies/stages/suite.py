@@ -16,8 +16,9 @@ from assay.errors import BadInput
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, options_of, settings_of
 from assay.studies.study import Study
-from assay.studies.workload_cells import probes_of
+from assay.studies.workload_cells import probes_of, workloads
 from assay.subjects.outcome import Begin
+from assay.workloads.spec import WorkloadSpec
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
@@ -33,10 +34,12 @@ class SuiteSettings:
     budget_s: float
     quick: bool
     find_limits: bool = True
+    workloads: tuple[WorkloadSpec, ...] = ()  # cases of every probe, instead of its own
 
 
 def cells(study: Study) -> list[Cell]:
-    """One cell for each implementation."""
+    """One cell for each implementation; in a study of this stage alone that names WORKLOADS, these
+    are the cases."""
     probes = probes_of(study, "check").items()
     names = tuple(name for name, probe in probes if suite.makes_cases(probe))
     quick = study.suite_quick
@@ -46,6 +49,7 @@ def cells(study: Study) -> list[Cell]:
         cases=min(study.suite_cases, QUICK_CASES) if quick else study.suite_cases,
         budget_s=study.suite_budget_s,
         quick=quick,
+        workloads=tuple(workloads(study)) if study.workloads and len(study.stages) == 1 else (),
     )
     return [
         Cell(
@@ -95,6 +99,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         generator,
         budget_s=settings.budget_s,
         find_limits=settings.find_limits,
+        only=settings.workloads,
     )
 
 
