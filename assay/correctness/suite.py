@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from types import ModuleType
+from typing import Any
 
 from assay.attention import interpreted
 from assay.attention.precision import THROUGH_TF32, is_tf32
@@ -65,8 +66,10 @@ def run(
     shapes: Sequence[WorkloadSpec] = ()
     if find_limits and not only:
         tested, shapes = yield from _with_limits(tested, generator)
-    if conditions := list(_conditions(tested, generator, shapes)):
-        yield _note(tested, verdicts.CONDITIONS, "; ".join(conditions))
+    if conditions := dict(_conditions(tested, generator, shapes)):
+        words = "; ".join(text for text, _ in conditions.values())
+        data = {name: value for name, (_, value) in conditions.items()}
+        yield _note(tested, verdicts.CONDITIONS, words, data)
     cases = {
         name: in_order(only) if only else _cases(tested, probe, generator, shapes)
         for name, probe in probes.items()
@@ -180,25 +183,31 @@ def _with_limits(
             quick=generator.quick,
         )
     if found.reason:
-        yield _note(tested, verdicts.LIMITS, found.reason)
+        yield _note(tested, verdicts.LIMITS, found.reason, found.limits.as_dict)
     limited = replace(implementation, limits=found.limits)
     return replace(tested, implementation=limited), found.shapes
 
 
 def _conditions(
     tested: TestedImplementation, generator: CaseGenerator, shapes: Sequence[WorkloadSpec]
-) -> Iterator[str]:
-    """Yield what else the verdicts depend on, in words."""
+) -> Iterator[tuple[str, tuple[str, Any]]]:
+    """Yield what else the verdicts depend on: its name, and it in words and as data."""
     if any(is_tf32(dtype, tested.implementation.float32) for dtype in generator.dtypes):
-        yield THROUGH_TF32
+        yield "float32", (THROUGH_TF32, tested.implementation.float32)
     if tested.implementation.interpreted:
-        yield f"{interpreted.WRONG_DTYPE} was not examined: {interpreted.REFUSAL}"
+        text = f"{interpreted.WRONG_DTYPE} was not examined: {interpreted.REFUSAL}"
+        yield "not_examined", (text, [interpreted.WRONG_DTYPE])
     if shapes:
-        yield f"it compiles for each shape, so all cases share {len(shapes)} of them"
+        text = f"it compiles for each shape, so all cases share {len(shapes)} of them"
+        yield "shared_shapes", (text, [spec.name for spec in shapes])
 
 
-def _note(tested: TestedImplementation, metric: str, text: str) -> Measurement:
-    return Measurement(subject=tested.name, metric=metric, value=None, unit="", reason=text)
+def _note(
+    tested: TestedImplementation, metric: str, text: str, data: dict[str, Any]
+) -> Measurement:
+    return Measurement(
+        subject=tested.name, metric=metric, value=None, unit="", reason=text, data=data
+    )
 
 
 def _summary(

@@ -69,6 +69,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     level: Level | None = None
     source: str | None = None  # the instrument or formula behind the value
     workload: WorkloadIdentity | None = None
+    data: dict[str, Any] | None = None  # what the reason says in words, for programs
     alone: bool = False  # measured apart from its cell's other subjects, so not paired with them
 
     def __post_init__(self) -> None:

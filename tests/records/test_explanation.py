@@ -26,8 +26,8 @@ def test_the_cause_that_most_probes_share_comes_first_and_is_told_once():
     first, second = map(str, explained(failures))
     assert first == (
         f"likely cause: {TOP_LEFT} (it fails only where Sq != Sk); accuracy: out is off by 1; to "
-        "repeat it: --workload case_of_accuracy; 2 further probes fail for the same reason: "
-        "shapes, gradients"
+        "repeat it: --probe accuracy --workload case_of_accuracy; 2 further probes fail for the "
+        "same reason: shapes, gradients"
     )
     assert second.startswith("likely cause: scores overflow; stability")
 

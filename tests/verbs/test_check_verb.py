@@ -158,3 +158,23 @@ def test_the_command_that_repeats_a_failure_runs_its_probe(tmp_path):
     assert flags, words
     again = assay("check", "remembers.py", *flags[1].split(), cwd=tmp_path)
     assert again.returncode == 1 and "a result is remembered" in " ".join(again.stdout.split())
+
+
+def test_limits_and_conditions_are_data_in_json(tmp_path):
+    text = """from assay.attention.sequence import eager
+
+FLOAT32 = "tf32"
+
+
+def attention(q, k, v, *, causal, scale):
+    assert q.shape[2] % 16 == k.shape[2] % 16 == 0
+    return eager.attention(q, k, v, causal=causal, scale=scale)
+"""
+    (tmp_path / "mine.py").write_text(text)
+    done = assay("check", "mine.py", "--quick", "--probe", "batch", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    records = {r["metric"]: r for r in map(json.loads, done.stdout.splitlines())}
+    assert records["limits"]["data"] == {"lengths": 16}
+    assert records["conditions"]["data"] == {"float32": "tf32"}
+    assert records["conditions"]["reason"] == "float32 through TF32, as declared"
+    assert records["batch"]["source"].endswith("float32 through TF32, as declared")
