@@ -26,6 +26,7 @@ from assay.workloads.spec import WorkloadSpec
 HERE = Path(__file__).parent
 COMPARED = HERE / "compared.json"
 TOLERANCE = {"float32": 1e-3, "float16": 3e-2, "bfloat16": 2e-1}
+SHOWN = 6  # cases of an outcome
 SMALLEST = 0.2  # size of a row, below which its error is measured against this
 # Queries, keys, heads, kv heads, head dimension.
 SHAPES = (
@@ -44,10 +45,9 @@ def main(names: list[str]) -> None:
         for spec in cases():
             outcomes.setdefault(outcome(implementation, spec), []).append(_short(spec))
         for words, specs in sorted(outcomes.items(), key=lambda item: len(item[1])):
-            some = ", ".join(specs[:6]) + (", ..." if len(specs) > 6 else "")
-            print(f"{name}: {len(specs)} {words}: {some}", flush=True)
+            print(f"{name}: {len(specs)} {words}: {', '.join(specs[:SHOWN])}", flush=True)
         kept = json.loads(COMPARED.read_text()) if COMPARED.is_file() else {}
-        kept[name] = {words: specs for words, specs in outcomes.items() if words != "refused"}
+        kept[name] = {w: {"cases": len(s), "such as": s[:SHOWN]} for w, s in outcomes.items()}
         COMPARED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
 
 
@@ -82,7 +82,8 @@ def outcome(implementation: Implementation, spec: WorkloadSpec) -> str:
         text = str(error).strip().splitlines()
         return f"raises {type(error).__name__}: {(text or [''])[-1][:90]}"
     right = _reference(q, k, v, grad, causal=spec.causal, scale=spec.scale)
-    problems = []
+    dtype, results = results[0], results[1:]
+    problems = [f"out is {dtype}"] if dtype != spec.dtype else []
     for tensor, actual, wanted in zip(("out", "dq", "dk", "dv"), results, right, strict=False):
         if problem := _problem(own(actual), wanted, TOLERANCE[spec.dtype]):
             problems.append(f"{tensor} {problem}")
@@ -136,6 +137,7 @@ def _reference(
 
 
 def _torch(call: Any, arrays: list[np.ndarray], spec: WorkloadSpec, *, backward: bool) -> list:
+    """The dtype of the output, then output and gradients as float64."""
     import torch
 
     dtype = getattr(torch, spec.dtype)
@@ -143,9 +145,10 @@ def _torch(call: Any, arrays: list[np.ndarray], spec: WorkloadSpec, *, backward:
     inputs = [x.requires_grad_(backward) for x in (q, k, v)]
     out = call(*inputs, causal=spec.causal, scale=spec.scale)
     if backward:
-        out.backward(grad)
+        out.backward(grad.to(out.dtype))
     results = [out, *(x.grad for x in inputs)] if backward else [out]
-    return [x.detach().double().numpy() for x in results]
+    dtype = str(out.dtype).removeprefix("torch.")
+    return [dtype, *(x.detach().double().numpy() for x in results)]
 
 
 def _jax(call: Any, arrays: list[np.ndarray], spec: WorkloadSpec, *, backward: bool) -> list:
@@ -158,9 +161,11 @@ def _jax(call: Any, arrays: list[np.ndarray], spec: WorkloadSpec, *, backward: b
         return call(*inputs, causal=spec.causal, scale=spec.scale)
 
     if not backward:
-        return [np.asarray(run(q, k, v), np.float64)]
+        out = run(q, k, v)
+        return [str(out.dtype), np.asarray(out, np.float64)]
     out, pull = jax.vjp(run, q, k, v)
-    return [np.asarray(x, np.float64) for x in (out, *pull(grad.astype(out.dtype)))]
+    results = (out, *pull(grad.astype(out.dtype)))
+    return [str(out.dtype), *(np.asarray(x, np.float64) for x in results)]
 
 
 def _short(spec: WorkloadSpec) -> str:

@@ -113,11 +113,11 @@ def _upstream(name: str) -> str:
     return f"[{stated['repository']}]({url}) {stated['commit'][:10]}"
 
 
-def _counts(outcomes: Mapping[str, Sequence[str]]) -> str:
+def _counts(outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     kinds = {"right": 0, "wrong": 0, "raises": 0}
-    for words, cases in outcomes.items():
+    for words, outcome in outcomes.items():
         if (kind := words.split(":")[0].split()[0]) in kinds:
-            kinds[kind] += len(cases)
+            kinds[kind] += outcome["cases"]
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
 
 
