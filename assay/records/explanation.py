@@ -18,7 +18,8 @@ _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causalit
 _PLACES = ("it fails only ", "wrong only in ")
 # What a likely cause says beside the mistake itself: where it shows.
 _WHERE = re.compile(
-    r" \(it fails only .*\)$|; in other cases .*$|^in some rows, |^where it does not raise, "
+    r" \(it fails only .*\)$|; in other cases .*$|; where the output is right, .*$"
+    r"|^in some rows, |^where it does not raise, "
 )
 # What may differ between the words of one error.
 _NUMBERS_AND_DTYPES = re.compile(r"\b(b?float16|half|bf16|fp16)\b|\d+", re.IGNORECASE)

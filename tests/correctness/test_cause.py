@@ -68,6 +68,42 @@ def test_a_known_bug_is_named_beside_cases_that_are_not_finite():
     assert "; in other cases out is not finite" in failure.cause
 
 
+class RingLike(torch.autograd.Function):
+    """Rows that see no key are averaged; the backward is top-left."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, causal, scale):
+        scores, shape = scale * (q @ k.mT), (q.shape[2], k.shape[2])
+        if causal:
+            seen = torch.ones(shape, dtype=torch.bool).tril(shape[1] - shape[0])
+            scores = scores.masked_fill(~seen, -torch.finfo(q.dtype).max)
+        ctx.causal, ctx.scale, out = causal, scale, scores.softmax(-1) @ v
+        ctx.save_for_backward(q, k, v, out, scores.logsumexp(-1, keepdim=True))
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        q, k, v, out, lse = ctx.saved_tensors
+        weights = torch.exp(ctx.scale * (q @ k.mT) - lse)
+        if ctx.causal:
+            weights = weights.tril()
+        grad_s = ctx.scale * weights * (grad @ v.mT - (grad * out).sum(-1, keepdim=True))
+        return grad_s @ k, grad_s.mT @ q, weights.mT @ grad, None, None
+
+
+def test_a_mistake_of_the_backward_is_named_beside_one_of_the_forward():
+    """A public ring attention averages rows that see no key, and its backward is top-left where its
+    forward is right. The wrong output hid the wrong gradients."""
+
+    def attention(q, k, v, *, causal, scale):
+        k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for x in (k, v))
+        return RingLike.apply(q.float(), k.float(), v.float(), causal, scale).to(q.dtype)
+
+    (failure,) = assay.check(attention, probes=["shapes"], quick=True).failures
+    assert failure.cause.startswith("queries that see no key give other values in out")
+    assert "; where the output is right, the causal mask of the backward is" in failure.cause
+
+
 def test_where_every_failing_case_raises_their_condition_is_named():
     def attention(q, k, v, *, causal, scale):
         if q.dtype == torch.float16:

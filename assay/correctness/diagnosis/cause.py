@@ -74,6 +74,8 @@ def _cause(
     if cause and TIE in cause and (others := run_again(_exchanged(failures), bind)[0]):
         better = _explanation([*_some(failures), *others], passed)
         cause = better if better and better in cause else cause
+    if cause and (beside := _of_gradients_alone(failures)) and beside not in cause:
+        cause = f"{cause}; where the output is right, {beside}"
     if cause and raising:
         cause = f"where it does not raise, {cause}"
     if cause and condition:
@@ -125,6 +127,16 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
         return f"in some rows, {cause}"
     last = failures[-1]
     return patterns.wrong_places(last.tensor, last.actual, last.right, last.allowed) or None
+
+
+def _of_gradients_alone(failures: Sequence[Failure]) -> str | None:
+    """Return the known bug of a gradient in those cases whose output is right, where others have a
+    wrong one: a mistake of the backward beside one of the forward."""
+    gradients = [f for f in failures if f.tensor in TENSORS[1:]]
+    if len(gradients) == len(failures) or not gradients:
+        return None
+    first = min((f.tensor for f in gradients), key=_ORDER.index)
+    return known_bug([f for f in _some(gradients) if f.tensor == first], (), Failure.share)
 
 
 def _rows_without_keys(failures: Sequence[Failure]) -> str | None:
