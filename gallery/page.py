@@ -23,6 +23,7 @@ PAGE = CHECKOUT / "docs/results/public-kernels.md"
 EVIDENCE = "gallery-cpu"
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NOT_JUDGED = "not judged"
+_TOLD = 3  # explanations in the table
 
 
 def written(text: str, records: Sequence[Record]) -> str:
@@ -34,14 +35,14 @@ def written(text: str, records: Sequence[Record]) -> str:
 def implementations(records: Sequence[Record]) -> str:
     """A row for each wrapper: upstream, verdict, limits, cause, smallest case, comparison."""
     compared = json.loads((HERE / "compared.json").read_text())
-    head = ("wrapper", "upstream", "verdict", "likely cause, in the words of the check",
+    head = ("wrapper", "upstream", "verdict", "likely causes, in the words of the check",
             "smallest case", "takes only", "float64 comparison")  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, own in _by_subject(records).items():
-        first = _first(own)
-        cause = (first.shown_by.cause or first.shown_by.reason or "") if first else ""
-        case = first.shown_by.workload.name if first and first.shown_by.workload else ""
-        cells = [f"[{name}](../../gallery/{name}.py)", _upstream(name), verdict(own), cause]
+        told = _explained(own)[:_TOLD]
+        causes = "<br>".join(f"{n}. {_words(each.shown_by)}" for n, each in enumerate(told, 1))
+        case = told[0].shown_by.workload.name if told and told[0].shown_by.workload else ""
+        cells = [f"[{name}](../../gallery/{name}.py)", _upstream(name), verdict(own), causes]
         cells += [f"`{case}`" if case else "", _limits(own), _counts(compared.get(name, {}))]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
@@ -77,9 +78,17 @@ def verdict(own: Sequence[Record]) -> str:
 
 def names_cause(own: Sequence[Record], words: Sequence[str]) -> bool:
     """True where the first explanation holds one of the words."""
-    first = _first(own)
-    text = f"{first.shown_by.cause or ''} {first.shown_by.reason or ''}" if first else ""
+    told = _explained(own)
+    text = f"{told[0].shown_by.cause or ''} {told[0].shown_by.reason or ''}" if told else ""
     return any(word in text for word in words)
+
+
+def _words(shown: Record) -> str:
+    """The cause; beside a mere condition, or without one, what was seen."""
+    seen = (shown.reason or "").partition("; smallest failing case")[0]
+    if not shown.cause or shown.cause.startswith("it fails only"):
+        return "; ".join(filter(None, (seen, shown.cause)))
+    return shown.cause
 
 
 def _wanted(truth: Mapping[str, Any]) -> str:
@@ -94,10 +103,8 @@ def _by_subject(records: Sequence[Record]) -> dict[str, list[Record]]:
     return dict(sorted(subjects.items()))
 
 
-def _first(own: Sequence[Record]) -> explanation.Explanation | None:
-    failures = [record for record in own if verdicts.is_wrong(record)]
-    explained = explanation.explained(failures)
-    return explained[0] if explained else None
+def _explained(own: Sequence[Record]) -> list[explanation.Explanation]:
+    return explanation.explained([record for record in own if verdicts.is_wrong(record)])
 
 
 def _limits(own: Sequence[Record]) -> str:
