@@ -32,7 +32,7 @@ def attention(
 
 def supports(spec: WorkloadSpec, host: Host) -> str | None:
     """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host, most_scores=40_000)
+    return upstream.refusal() or interpreted(spec, host, most_scores=10_000)
 
 
 @cache

@@ -20,7 +20,7 @@ from assay.verify import evidence
 
 HERE = Path(__file__).parent
 PAGE = CHECKOUT / "docs/results/public-kernels.md"
-EVIDENCE = "gallery-cpu"
+EVIDENCE = ("gallery-cpu", "gallery-jax-cpu")
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NOT_JUDGED = "not judged"
 _TOLD = 3  # explanations in the table
@@ -128,5 +128,10 @@ def _counts(outcomes: Mapping[str, Mapping[str, Any]]) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
 
 
+def kept() -> list[Record]:
+    """The records of all runs of the study that are kept."""
+    return [record for name in EVIDENCE for record in evidence.load(name)]
+
+
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(), evidence.load(EVIDENCE)))
+    PAGE.write_text(written(PAGE.read_text(), kept()))

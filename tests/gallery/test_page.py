@@ -5,7 +5,6 @@ from importlib import util
 
 from assay.host import CHECKOUT
 from assay.records.schema import SCHEMA, Record
-from assay.verify import evidence
 
 GALLERY = CHECKOUT / "gallery"
 
@@ -28,7 +27,7 @@ def record(subject, metric, status, **rest):
 def test_the_page_says_what_the_records_say():
     module = page()
     text = module.PAGE.read_text()
-    assert module.written(text, evidence.load(module.EVIDENCE)) == text
+    assert module.written(text, module.kept()) == text
 
 
 def test_a_sound_one_that_is_flagged_is_a_false_alarm_and_a_vague_cause_a_miss():
