@@ -91,12 +91,12 @@ benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks
 
 format: $(VENV)/.test
-	$(VENV)/bin/black --quiet assay tests benchmarks
-	$(VENV)/bin/ruff check --fix assay tests benchmarks
+	$(VENV)/bin/black --quiet assay tests benchmarks gallery
+	$(VENV)/bin/ruff check --fix assay tests benchmarks gallery
 
 clean:
 	rm -rf build .pytest_cache .ruff_cache .hypothesis
-	find assay tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find assay tests benchmarks gallery -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV) assay.egg-info

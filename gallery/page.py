@@ -20,10 +20,9 @@ from assay.verify import evidence
 
 HERE = Path(__file__).parent
 PAGE = CHECKOUT / "docs/results/public-kernels.md"
-EVIDENCE = ("gallery-cpu", "gallery-jax-cpu")
+EVIDENCE = ("gallery-cpu", "gallery-jax-cpu", "gallery-fla-cpu", "gallery-ring-cpu")
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_NOT_JUDGED = "not judged"
-_TOLD = 3  # explanations in the table
+_TOLD = 4  # explanations in the table
 
 
 def written(text: str, records: Sequence[Record]) -> str:
@@ -70,10 +69,11 @@ def score(records: Sequence[Record]) -> str:
 
 def verdict(own: Sequence[Record]) -> str:
     """One word for all probes of a wrapper."""
-    statuses = {r.status for r in own if r.metric != verdicts.LIMITS}
-    if statuses & set(verdicts.WRONG):
-        return "FAILS"
-    return "holds" if "ok" in statuses else _NOT_JUDGED
+    judged = [r for r in own if r.metric != verdicts.LIMITS]
+    wrong = [r for r in judged if r.status in verdicts.WRONG]
+    if wrong:
+        return "FAILS" if not all(verdicts.cases_run(r) for r in wrong) else "incomplete"
+    return "holds" if any(r.status == "ok" for r in judged) else "not judged"
 
 
 def names_cause(own: Sequence[Record], words: Sequence[str]) -> bool:
@@ -104,7 +104,8 @@ def _by_subject(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def _explained(own: Sequence[Record]) -> list[explanation.Explanation]:
-    return explanation.explained([record for record in own if verdicts.is_wrong(record)])
+    wrong = [r for r in own if verdicts.is_wrong(r) and not verdicts.cases_run(r)]
+    return explanation.explained(wrong)
 
 
 def _limits(own: Sequence[Record]) -> str:
@@ -129,8 +130,11 @@ def _counts(outcomes: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def kept() -> list[Record]:
-    """The records of all runs of the study that are kept."""
-    return [record for name in EVIDENCE for record in evidence.load(name)]
+    """The records of all runs of the study that are kept; of a subject, those of the last run."""
+    subjects: dict[str, list[Record]] = {}
+    for name in EVIDENCE:
+        subjects |= _by_subject(evidence.load(name))
+    return [record for own in subjects.values() for record in own]
 
 
 if __name__ == "__main__":
