@@ -47,7 +47,11 @@ def main(names: list[str]) -> None:
         for words, specs in sorted(outcomes.items(), key=lambda item: len(item[1])):
             print(f"{name}: {len(specs)} {words}: {', '.join(specs[:SHOWN])}", flush=True)
         kept = json.loads(COMPARED.read_text()) if COMPARED.is_file() else {}
-        kept[name] = {w: {"cases": len(s), "such as": s[:SHOWN]} for w, s in outcomes.items()}
+        kept[name] = {
+            w: {"cases": len(s), "such as": s[:SHOWN]}
+            for w, s in outcomes.items()
+            if w != "refused"
+        }
         COMPARED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
 
 
