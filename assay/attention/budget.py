@@ -6,7 +6,9 @@ less than the rounding that no implementation can avoid:
 - one unit in the last place of the output dtype at the row's largest value, and at the size of its
   terms in quadrature, each of which may be rounded by itself; for dk and dv another unit, for a
   partial sum that is rounded on the way, and half a unit for each query head whose gradient is
-  rounded before a kv head adds it to the others;
+  rounded before a kv head adds it to the others; in rows below the smallest normal number, where
+  the unit does not shrink with a partial sum, half a unit for each of the partial sums over 32
+  queries, or four standard deviations of so many roundings where that is less;
 - sqrt(n) units of float32, in which sums accumulate, at the sum of the terms' sizes (they may
   cancel): n roundings, each as likely up as down, wander that far. n counts the keys, because every
   probability carries its row's normaliser, and for dk and dv also the query rows;
@@ -35,6 +37,8 @@ EXP_UNITS = 4  # of float32, for exp and log and their change of base; ex2.appro
 HALF_SCORE_UNITS = 2  # of the dtype, where scores are held in half precision
 TF32_UNITS = 2  # of TF32: the two operands of a product
 SCORE_UNITS = 2  # of float32: the scale, and the LSE that is taken off in a backward pass
+# The fewest queries that torch's CPU kernel adds up before it rounds dk and dv to half precision.
+PARTIAL_SUM_ROWS = 32
 TENSORS = ("out", "dq", "dk", "dv")
 
 _MANTISSA_BITS = {"float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
@@ -79,12 +83,17 @@ def allowances(
     terms = {"out": keys, "dq": keys, "dk": keys_and_rows, "dv": keys_and_rows}
     roundings = 2 + (group / 2 if group > 1 else 0)
     units = {"out": 1.0, "dq": 1.0, "dk": roundings, "dv": roundings}
+    partial_sums = group * -(-q.shape[2] // PARTIAL_SUM_ROWS)
+    in_denormals = max(roundings, min(partial_sums / 2, 4 * np.sqrt(partial_sums / 12)))
+    denormal_units = units | {"dk": in_denormals, "dv": in_denormals}
     score_units = 1.5 * np.sqrt(q.shape[3]) + SCORE_UNITS
     allowed = {}
     for name in TENSORS:
         size = sizes.summed[name].max(axis=-1, keepdims=True)
         row = np.abs(getattr(reference, name)).max(axis=-1, keepdims=True)
-        floor = units[name] * ulp(row + sizes.quadrature[name], dtype)
+        largest = row + sizes.quadrature[name]
+        denormal = largest < 2.0 ** _SMALLEST_EXPONENT[dtype]
+        floor = np.where(denormal, denormal_units[name], units[name]) * ulp(largest, dtype)
         floor += (np.sqrt(terms[name]) + EXP_UNITS) * ulp(size, "float32")
         floor += score_units * ulp(sizes.score[name], "float32") * size
         if name in sizes.products:
