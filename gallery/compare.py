@@ -7,6 +7,7 @@ far beyond rounding: this is about mistakes, and the check's budget about precis
 """
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,21 +39,29 @@ LONG = (1025, 1025, 1, 1, 32)  # in float32 alone
 
 
 def main(names: list[str]) -> None:
-    """Print a line for each wrapper and outcome, with the cases that have it."""
+    """Compare each wrapper in a process of its own, for one may end it."""
     for name in names or sorted(wrappers()):
-        implementation = contract.load(name, [HERE])
-        outcomes: dict[str, list[str]] = {}
-        for spec in cases():
-            outcomes.setdefault(outcome(implementation, spec), []).append(_short(spec))
-        for words, specs in sorted(outcomes.items(), key=lambda item: len(item[1])):
-            print(f"{name}: {len(specs)} {words}: {', '.join(specs[:SHOWN])}", flush=True)
-        kept = json.loads(COMPARED.read_text()) if COMPARED.is_file() else {}
-        kept[name] = {
-            w: {"cases": len(s), "such as": s[:SHOWN]}
-            for w, s in outcomes.items()
-            if w != "refused"
-        }
-        COMPARED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
+        ended = subprocess.run([sys.executable, __file__, "--one", name]).returncode
+        if ended < 0:
+            _keep(name, {f"raises signal {-ended}, which ends the process": ["one"]})
+
+
+def compare(name: str) -> None:
+    """Run all cases of a wrapper; print and keep each outcome with the cases that have it."""
+    implementation = contract.load(name, [HERE])
+    outcomes: dict[str, list[str]] = {}
+    for spec in cases():
+        outcomes.setdefault(outcome(implementation, spec), []).append(_short(spec))
+    outcomes.pop("refused", None)
+    _keep(name, outcomes)
+
+
+def _keep(name: str, outcomes: dict[str, list[str]]) -> None:
+    for words, specs in sorted(outcomes.items(), key=lambda item: len(item[1])):
+        print(f"{name}: {len(specs)} {words}: {', '.join(specs[:SHOWN])}", flush=True)
+    kept = json.loads(COMPARED.read_text()) if COMPARED.is_file() else {}
+    kept[name] = {w: {"cases": len(s), "such as": s[:SHOWN]} for w, s in outcomes.items()}
+    COMPARED.write_text(json.dumps(dict(sorted(kept.items())), indent=1) + "\n")
 
 
 def wrappers() -> list[str]:
@@ -181,4 +190,7 @@ def _short(spec: WorkloadSpec) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1:2] == ["--one"]:
+        compare(sys.argv[2])
+    else:
+        main(sys.argv[1:])
