@@ -26,6 +26,7 @@ EVIDENCE = (
     "gallery-fla-cpu",
     "gallery-ring-cpu",
     "gallery-jax-cpu",
+    "gallery-jax-more-cpu",
 )
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TOLD = 4  # explanations in the table
