@@ -77,15 +77,16 @@ report: $(VENV)/.study
 check: $(VENV)/.study
 	@$(ASSAY) check --models '$(or $(MODELS),all)'
 
-# One thread for each of the two workers: more would wait for each other.
+# Three workers for two cores, for tests that wait for processes of theirs; one thread for each
+# worker: more would wait for each other.
 test test-full: export OMP_NUM_THREADS = 1
 test test-full: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 2 --dist worksteal
+	$(VENV)/bin/python -m pytest -n 3 --dist worksteal
 
 test-full: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m 'slow or not slow'
+	$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m 'slow or not slow'
 
 benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks
