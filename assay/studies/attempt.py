@@ -24,9 +24,11 @@ from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import LIMITS, NO_VERDICTS
+from assay.studies import crash
 from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome, parts
 from assay.studies.job import CellResult, Job
 from assay.subjects.outcome import Begin
+from assay.workloads.spec import WorkloadSpec
 
 _LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
@@ -35,6 +37,7 @@ SCRATCH = ".cell-"
 # Programs of XLA, by their source. Not of a CPU: a home may be shared by CPUs of several kinds.
 _XLA_CACHE = Path("~/.cache/assay/xla")
 REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
+CHECK = "accuracy"  # the probe that says whether an implementation is right on a case
 
 
 def attempt(job: Job) -> CellResult:
@@ -62,7 +65,16 @@ def _measurements(job: Job) -> list[Measurement]:
             if m.metric not in NO_VERDICTS  # the first process has told them
         ]
         waiting = [*after.rest, *waiting[1:]]
-    return measurements
+    if "find_limits" not in job.cell.options:
+        return measurements
+    return crash.explained(measurements, lambda spec: _is_right(job, spec))
+
+
+def _is_right(job: Job, spec: WorkloadSpec) -> bool:
+    """Whether an implementation passes its check on one case, in a process of its own."""
+    options = {**job.cell.options, "find_limits": False, "workloads": [spec.as_dict()]}
+    cell = replace(job.cell, probes=(CHECK,), options=options)
+    return any(m.metric == CHECK and m.status == "ok" for m in _in_process(job, cell).measurements)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,9 +213,9 @@ def _after_case(cell: Cell, progress: _Progress, status: Status, reason: str) ->
     reported = {measurement.metric for measurement in progress.measurements} | {at.probe}
     waiting = tuple(name for name in cell.probes if name not in reported)
     blamed = msgspec.structs.replace(
-        outcome(cell, at.subject, status, f"on case {at.case}: {reason}" if at.case else reason),
+        outcome(cell, at.subject, status, crash.at_case(at.case, reason) if at.case else reason),
         metric=at.probe,
-        cause="it hangs" if status == "timeout" else "it ends its process",
+        cause="it hangs" if status == "timeout" else crash.ENDS,
     )
     measurements = [*progress.measurements, blamed]
     if status == "timeout":

@@ -178,3 +178,26 @@ def attention(q, k, v, *, causal, scale):
     assert records["conditions"]["data"] == {"float32": "tf32"}
     assert records["conditions"]["reason"] == "float32 through TF32, as declared"
     assert records["batch"]["source"].endswith("float32 through TF32, as declared")
+
+
+IN_BLOCKS = """
+import os
+
+import torch
+
+
+def attention(q, k, v, *, causal, scale):
+    if q.shape[2] % 128 or k.shape[2] % 128:
+        os.abort()
+    return torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, scale=scale, is_causal=causal, enable_gqa=True
+    )
+"""
+
+
+def test_a_kernel_that_ends_its_process_at_tails_is_told_as_one(tmp_path):
+    (tmp_path / "blocks.py").write_text(IN_BLOCKS)
+    done = assay("check", "blocks.py", "--quick", "--probe", "shapes,accuracy", cwd=tmp_path)
+    assert done.returncode == 1
+    text = " ".join(done.stdout.split())
+    assert "it ends its process where a length is no multiple of 128" in text, text
