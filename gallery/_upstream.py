@@ -43,7 +43,10 @@ class Upstream:
         for name, blob in self.files.items():
             path = self.checkout / name
             if not path.is_file():
-                return f"upstream {self.repository} is not at {path}; get it: {fetch}"
+                return (
+                    f"upstream {self.repository} is not at {path}; say where checkouts are with "
+                    f"{FOLDER}, or get it: {fetch}"
+                )
             if not (actual := git_blob(path.read_bytes())).startswith(blob):
                 return (
                     f"{path} is git blob {actual[:12]}, wanted {blob[:12]} of commit "

@@ -40,6 +40,8 @@ LONG = (1025, 1025, 1, 1, 32)  # in float32 alone
 
 def main(names: list[str]) -> None:
     """Compare each wrapper in a process of its own, for one may end it."""
+    if unknown := set(names) - set(wrappers()):
+        sys.exit(f"no wrapper is called {', '.join(sorted(unknown))}: {', '.join(wrappers())}")
     for name in names or sorted(wrappers()):
         ended = subprocess.run([sys.executable, __file__, "--one", name]).returncode
         if ended < 0:
@@ -53,6 +55,8 @@ def compare(name: str) -> None:
     for spec in cases():
         outcomes.setdefault(outcome(implementation, spec), []).append(_short(spec))
     outcomes.pop("refused", None)
+    if not outcomes:
+        sys.exit(f"{name} refuses every case, so nothing is kept: are its checkouts there?")
     _keep(name, outcomes)
 
 

@@ -87,7 +87,7 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         framework=literals["FRAMEWORK"],
         accepts=accepts,
         limits=limits.parse(getattr(module, "LIMITS", {}), place=str(plugin.path)),
-        float32=precision.parse(literals["FLOAT32"], place=str(plugin.path)),
+        float32=precision.parse(getattr(module, "FLOAT32", precision.IEEE), place=str(plugin.path)),
         layout=literals["LAYOUT"],
         configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, as LIMITS may
         backward=literals["BACKWARD"],

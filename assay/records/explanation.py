@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from assay.records.schema import Measurement
-from assay.records.verdicts import NO_VERDICTS
+from assay.records.verdicts import ERROR_OVER_BUDGET, NO_VERDICTS
 
 # Probes that compare values say most about a mistake, and plain ones more than special ones.
 _TELLING = ("accuracy", "shapes", "gradients", "options", "stability", "causality", "strides")
 # Causes that say where values are wrong, and not why.
 _PLACES = ("it fails only ", "wrong only in ")
 # What a likely cause says beside the mistake itself: where it shows.
+# Causes that go by the size of errors, which other mistakes may have too.
+_SIZES = re.compile(r"rounding|lower precision")
 _WHERE = re.compile(
     r" \(it fails only .*\)$|; in other cases .*$|; where the output is right, .*$"
     r"|^in some rows, |^where it does not raise, "
@@ -38,13 +40,23 @@ class Explanation:
         parts = [f"likely cause: {shown.cause}"] if shown.cause else []
         parts.append(f"{shown.metric}: {shown.reason}")
         if shown.workload:
-            probe = "" if shown.metric in NO_VERDICTS else f"--probe {shown.metric} "
-            parts.append(f"to repeat it: {probe}--workload {shown.workload.name}")
+            probe = _probe_of(shown.metric)
+            named = f"--probe {probe} " if probe else ""
+            parts.append(f"to repeat it: {named}--workload {shown.workload.name}")
         if self.also:
             probes = "probe fails" if len(self.also) == 1 else "probes fail"
             names = ", ".join(self.also)
             parts.append(f"{len(self.also)} further {probes} for the same reason: {names}")
         return "; ".join(parts)
+
+
+def _probe_of(metric: str) -> str:
+    """The probe behind a metric: its own name, but for those of a check on a workload."""
+    if metric in (*NO_VERDICTS, "load"):
+        return ""
+    if tensor := re.fullmatch(rf"{ERROR_OVER_BUDGET}(\w+)|gradient_of_\w+", metric):
+        return "accuracy" if tensor[1] in ("out", "lse") else "gradients"
+    return metric
 
 
 def explained(failures: Sequence[Measurement]) -> list[Explanation]:
@@ -63,10 +75,11 @@ def explained(failures: Sequence[Measurement]) -> list[Explanation]:
     ]
 
 
-def _order(group: Sequence[Measurement]) -> tuple[bool, bool, int, int]:
+def _order(group: Sequence[Measurement]) -> tuple[int, bool, int, int]:
     """Inputs that are changed and state that is kept explain any wrong value, so they come first;
-    a mere place or condition explains none, so it comes last."""
-    guess = _mistake(group[0]).startswith(_PLACES)
+    a mere place or condition explains none, so it comes last, and before it the size of errors."""
+    of_size = _SIZES.search(group[0].cause or "")
+    guess = 2 if _mistake(group[0]).startswith(_PLACES) else 1 if of_size else 0
     return guess, not any(_is_of_state(failure) for failure in group), -len(group), rank(group[0])
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from assay.errors import CannotRunHere
 from assay.laws.fitted import fit_all
 from assay.records.schema import CELL_METRICS, SEVERITY, Record
-from assay.records.verdicts import WRONG, cases_run, is_gap, without_time
+from assay.records.verdicts import NO_VERDICTS, WRONG, cases_run, is_gap, without_time
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
@@ -128,7 +128,7 @@ def _failures(stage: Stage) -> int:
 
 
 def _measured(record: Record) -> bool:
-    return record.status == "ok" and record.metric not in CELL_METRICS
+    return record.status == "ok" and record.metric not in (*CELL_METRICS, *NO_VERDICTS)
 
 
 def _statuses(stage: Stage) -> list[str]:

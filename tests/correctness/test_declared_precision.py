@@ -93,3 +93,11 @@ def test_other_values_are_refused_with_what_is_allowed(tmp_path, value):
     file = written(tmp_path / "odd.py", declared=f"FLOAT32 = {value}", bits=13)
     with pytest.raises(BadInput, match=r"odd.py: FLOAT32 is .*; wanted 'ieee', .* or 'tf32', "):
         contract.load(file)
+
+
+def test_a_declaration_may_be_computed(tmp_path):
+    """As LIMITS may; it was ignored without a word, and the advice was to declare it."""
+    stated = 'FLOAT32 = "tf32" if torch.__version__ else "ieee"'
+    path = tmp_path / "mine.py"
+    written(path, declared=stated, bits=13)
+    assert contract.load(str(path)).float32 == "tf32"

@@ -75,3 +75,29 @@ def test_one_error_in_two_dtypes_is_one_mistake():
     wanted = [f"out has dtype float32, wanted {x}" for x in ("float16", "bfloat16")]
     told = explained([failure("batch", reason=wanted[0]), failure("shapes", reason=wanted[1])])
     assert [e.also for e in told] == [("batch",)]
+
+
+def test_the_size_of_errors_comes_after_a_mistake_that_is_known():
+    """A kernel that mixed a thousandth of the future into v was told to declare TF32."""
+    failures = [
+        failure("accuracy", "errors are of the size of float16 or TF32 rounding"),
+        failure("shapes", "errors are of the size of float16 or TF32 rounding"),
+        failure("strides", "it fails only where Sq > 1"),
+        failure("causality", "a query sees the future"),
+    ]
+    causes = [each.shown_by.cause for each in explained(failures)]
+    assert causes[0] == "a query sees the future" and causes[-1].startswith("it fails only")
+
+
+def test_the_command_names_a_probe_that_there_is():
+    """A check on a workload printed --probe error_over_budget_out, which nothing understands."""
+    for metric, probe in {
+        "error_over_budget_out": "--probe accuracy ",
+        "error_over_budget_lse": "--probe accuracy ",
+        "error_over_budget_dv": "--probe gradients ",
+        "gradient_of_q_alone": "--probe gradients ",
+        "load": "",
+        "purity": "--probe purity ",
+    }.items():
+        (told,) = explained([failure(metric)])
+        assert f"to repeat it: {probe}--workload case_of_{metric}" in str(told)

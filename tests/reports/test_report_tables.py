@@ -79,6 +79,19 @@ def test_a_run_that_skipped_everything_does_not_hold(tmp_path):
     assert judge(read_contents(run).stages) == verdict
 
 
+def test_limits_alone_are_no_result(tmp_path):
+    """A wrapper without its upstream was unsupported in every probe, and "holds" stood below."""
+    run = begin(tmp_path)
+    limits = Measurement(
+        metric="limits", value=None, unit="", subject="mine", reason="float16 only"
+    )
+    append(run, "suite", "k1", limits)
+    append(run, "suite", "k2", latency("mine", [], status="unsupported", reason="not here"))
+    end(run, "suite")
+    verdict = ("unfinished", "nothing was measured, with 1 unsupported")
+    assert judge(read_contents(run).stages) == verdict
+
+
 def test_a_stage_without_time_for_any_result_does_not_hold(tmp_path):
     """Beside a host that was measured, every cell of bench had timed out: "holds", exit code 0."""
     run = begin(tmp_path)

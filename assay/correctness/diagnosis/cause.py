@@ -204,7 +204,7 @@ def _wrong_factor(failures: Sequence[Failure]) -> str | None:
     factors = [patterns.constant_factor(f.actual, f.right, f.allowed) for f in failures]
     if any(factor is None for factor in factors):
         return None
-    words = " or ".join(dict.fromkeys(f"{factor:.3g}" for factor in factors))
+    words = " or ".join(dict.fromkeys(f"{factor:.5g}" for factor in factors))
     return f"every element of {failures[0].tensor} is {words} times what it should be"
 
 

@@ -11,6 +11,7 @@ from assay.attention.budget import ulp
 from assay.workloads.spec import DTYPES, LAYOUTS, VALUES, WorkloadSpec
 
 _FEWEST_CASES = 2  # failing and passing ones, below which a condition may be chance
+_FEWEST_ELEMENTS = 8  # below which any error looks like a factor
 _TILES = (16, 32, 64, 128)
 _LENGTHS = (16, 32, 64, 100, 128, 256, 512)
 _AXES = ("batch entry", "head", "row")  # of [batch, heads, rows, ...]
@@ -126,10 +127,16 @@ def constant_factor(actual: np.ndarray, right: np.ndarray, allowed: np.ndarray) 
     if not square or not np.isfinite(actual).all():
         return None
     factor = float((actual * right).sum() / square)
-    if abs(factor - 1) < 0.02 or abs(factor) < 1e-3:
+    if abs(factor) < 1e-3 or (abs(factor - 1) < 0.02 and not _is_exact(factor, actual, right)):
         return None
     fits = np.abs(actual - factor * right) <= allowed * max(1.0, abs(factor)) * 2
     return factor if fits.all() else None
+
+
+def _is_exact(factor: float, actual: np.ndarray, right: np.ndarray) -> bool:
+    """Return whether a factor near 1 leaves nothing of the errors, as no rounding would."""
+    rest, error = np.linalg.norm(actual - factor * right), np.linalg.norm(actual - right)
+    return actual.size >= _FEWEST_ELEMENTS and bool(rest < 0.1 * error)
 
 
 def lower_precision(actual: np.ndarray, right: np.ndarray) -> str | None:
