@@ -156,18 +156,17 @@ def in_order(specs: Sequence[WorkloadSpec]) -> tuple[list[WorkloadSpec], int]:
 
 
 def features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
-    """Return what a defect may depend on."""
+    """Return what a defect may depend on. A mask also does so together with the lengths: it hides
+    rows of queries from all keys only where there are more queries than keys."""
     lengths = (spec.query_length, spec.key_length)
+    queries = "fewer" if lengths[0] < lengths[1] else "more" if lengths[0] > lengths[1] else "equal"
     return {
-        (
-            "queries",
-            "fewer" if lengths[0] < lengths[1] else "more" if lengths[0] > lengths[1] else "",
-        ),
+        ("queries", queries),
+        ("mask", f"causal, {queries}" if spec.causal else "full"),
         ("single", 1 in lengths),
         ("grouped", spec.heads > spec.kv_heads),
         ("tail", any(length % TILE for length in lengths)),
         ("dtype", spec.dtype),
-        ("causal", spec.causal),
         ("values", spec.values),
         ("layout", spec.layout),
         ("extras", spec.extras),

@@ -63,7 +63,7 @@ def brought_to(shared: Sequence[WorkloadSpec], specs: Sequence[WorkloadSpec]) ->
     """Return the cases of a probe in the shared shapes: each in the one that has most in common
     with it, above all what no case before has had. Many cases are spread over the shapes, few keep
     to few. Of those that then differ in their values only, two remain, or more where a probe has
-    too few without them."""
+    too few without them. What a defect may depend on and none of them has is added."""
     spread = -1 if len(specs) > _REPEATS * len(shared) else 1
     used: Counter[WorkloadSpec] = Counter()
     kinds: Counter[WorkloadSpec] = Counter()
@@ -81,6 +81,12 @@ def brought_to(shared: Sequence[WorkloadSpec], specs: Sequence[WorkloadSpec]) ->
         kinds[kind] += 1
         chosen[case] = None
         had |= features(case)
+    for spec in specs:
+        for shape in shared:
+            case = _in_shape(spec, shape)
+            if features(spec) & features(case) - had:
+                chosen[case] = None
+                had |= features(case)
     return list(chosen)
 
 
