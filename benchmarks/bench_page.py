@@ -18,12 +18,14 @@ from assay.laws.machines import capacities
 from assay.laws.noise import noise_of
 from assay.laws.oom import oom_lengths
 from assay.laws.pairs import ratio
-from assay.laws.rates import Rate, rates
+from assay.laws.rates import rates
 from assay.records.schema import CELL_SECONDS, Record, Run
 from assay.verify import evidence
 
 PAGE = CHECKOUT / "docs/results/bench.md"
-GRID = ("baseline-h200", "baseline-more-h200")
+GRID = ("grid-mha-h200", "grid-gqa-h200", "grid-gemma-h200")
+ALL = ("grid-all-h200",)
+CUTE = ("baseline-h200", "baseline-more-h200")
 FIRST = "sdpa_cudnn"
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TIMES = ("latency_ms", "backward_ms", "training_ms")
@@ -38,29 +40,22 @@ def written(text: str) -> str:
     return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]]() + mark[3], text)
 
 
-def speeds() -> str:
-    """Each implementation on each workload of the grid: times, rates, ratios, or how it ended."""
-    records = _records(*GRID)
+def speeds(folders: Sequence[str], metric: str) -> str:
+    """cuDNN's time and rate on each workload, and the others over it, or how they ended."""
+    records = _records(*folders)
     values, speed = _by_key(records), rates(records)
+    subjects = dict.fromkeys(s for _, s, m in values if m == "latency_ms" and s != FIRST)
     rows = []
-    for workload, subject in dict.fromkeys((w, s) for w, s, _ in values if s != "cuda:0" and s):
-        of_subject = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, subject)}
-        peer = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, FIRST)}
-        cells = [_short(workload), subject]
-        for metric in ("latency_ms", "backward_ms"):
-            record = of_subject.get(metric)
-            cells += _speed(record, speed.get(id(record)), peer, metric)
-        device = of_subject.get("device_ms")
-        cells.append(f"{device.value:.4g}" if device and device.value else "")
-        cells[2] = cells[2] or _ending(
-            [of_subject["latency"]] if "latency" in of_subject else of_subject.values()
-        )
-        rows.append(cells)
-    return _table(
-        "workload|implementation|forward ms|TFLOP/s|over cuDNN|backward ms|TFLOP/s|over cuDNN"
-        "|kernels ms",
-        rows,
-    )
+    for workload in dict.fromkeys(w for w, *_ in values):
+        first = values[workload, FIRST, metric]
+        rate = speed[id(first)]
+        row = [_short(workload), f"{median(first.samples):.4g}", f"{rate.tflops:.0f}"]
+        for subject in subjects:
+            of_subject = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, subject)}
+            peer = values.get((workload, FIRST, "device_ms"))
+            row.append(_over(of_subject, metric, first, peer))
+        rows.append(row)
+    return _table("|".join(["workload", "cuDNN ms", "TFLOP/s", *subjects]), rows)
 
 
 def agreement() -> str:
@@ -105,15 +100,13 @@ def noise() -> str:
 
 
 def growth() -> str:
-    """Exponents of memory in the length."""
-    fits = exponents(
-        _records("baseline-h200"), metrics=("forward_peak_bytes", "training_peak_bytes")
-    )
+    """Exponents of memory in the length, for as many kv heads as query heads, which come first."""
+    fits = exponents(_records(*ALL), metrics=("forward_peak_bytes", "training_peak_bytes"))
     by_subject: dict[str, dict[str, str]] = {}
     for fit in fits:
         if fit.value is not None:
             interval = f"{fit.value:.3f} ({fit.low:.3f} to {fit.high:.3f})"
-            by_subject.setdefault(fit.subject, {})[fit.metric] = interval
+            by_subject.setdefault(fit.subject, {}).setdefault(fit.metric, interval)
     rows = [
         [subject, texts.get("forward_peak_bytes", ""), texts.get("training_peak_bytes", "")]
         for subject, texts in by_subject.items()
@@ -201,7 +194,7 @@ def compiled() -> str:
 def cells() -> str:
     """What cells took, by length, and how much of that was warm-up and samples."""
     rows = []
-    for name in ("flash-vs-eager-h200", "attention-profile-h200"):
+    for name in ("flash-vs-eager-h200", "attention-profile-h200", *GRID, *ALL):
         took, timed = defaultdict(list), defaultdict(float)
         for record in _records(name):
             length = record.workload.spec["query_length"] if record.workload else 0
@@ -217,7 +210,12 @@ def cells() -> str:
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    "speeds": speeds,
+    "grid_forward": partial(speeds, GRID, "latency_ms"),
+    "grid_backward": partial(speeds, GRID, "backward_ms"),
+    "all_forward": partial(speeds, ALL, "latency_ms"),
+    "all_backward": partial(speeds, ALL, "backward_ms"),
+    "cute_forward": partial(speeds, CUTE, "latency_ms"),
+    "cute_backward": partial(speeds, CUTE, "backward_ms"),
     "agreement": agreement,
     "noise": noise,
     "growth": growth,
@@ -230,13 +228,19 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def _speed(
-    record: Record | None, rate: Rate | None, peer: dict[str, Record], metric: str
-) -> list[str]:
+def _over(
+    of_subject: dict[str, Record], metric: str, first: Record, first_device: Record | None
+) -> str:
+    """The ratio of a subject's time to the first one's; where clocks differ that of the kernels'
+    own time, marked; where there is no time, how it ended."""
+    record, device = of_subject.get(metric), of_subject.get("device_ms")
     if record is None or record.value is None:
-        return ["", "", ""]
-    tflops = f"{rate.tflops:.0f}" if rate and rate.tflops else ""
-    return [f"{median(record.samples):.4g}", tflops, _ratio(record, peer.get(metric))]
+        return _ending(of_subject.values())
+    text = _ratio(record, first)
+    kernels = metric == "latency_ms" and device and first_device
+    if text == "other clock" and kernels and device.value and first_device.value:
+        return f"{device.value / first_device.value:.2f} k"
+    return text
 
 
 def _ratio(record: Record, peer: Record | None) -> str:
