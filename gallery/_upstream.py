@@ -81,12 +81,12 @@ def git_blob(content: bytes) -> str:
 
 def _packages(path: Path) -> list[Path]:
     """Folders above a file that are packages, the outermost first."""
-    found: list[Path] = []
+    packages: list[Path] = []
     for folder in path.parents:
         if not (folder / "__init__.py").is_file():
             break
-        found.insert(0, folder)
-    return found
+        packages.insert(0, folder)
+    return packages
 
 
 def _forget(top: str) -> None:

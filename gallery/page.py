@@ -23,7 +23,7 @@ PAGE = CHECKOUT / "docs/results/public-kernels.md"
 # The study, its part in JAX, and what was checked again; of each wrapper the last counts.
 EVIDENCE = ("gallery-cpu", "gallery-jax-cpu", "gallery-hkproj-cpu")
 _MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_TOLD = 4  # explanations in the table
+_EXPLANATIONS = 4  # in the table
 
 
 def written(text: str, records: Sequence[Record]) -> str:
@@ -39,9 +39,9 @@ def implementations(records: Sequence[Record]) -> str:
             "smallest case", "takes only", "float64 comparison")  # fmt: skip
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, own in _by_subject(records).items():
-        told = _explained(own)[:_TOLD]
-        causes = "<br>".join(f"{n}. {_words(each.shown_by)}" for n, each in enumerate(told, 1))
-        case = told[0].shown_by.workload.name if told and told[0].shown_by.workload else ""
+        shown = [explanation.shown_by for explanation in _explained(own)[:_EXPLANATIONS]]
+        causes = "<br>".join(f"{n}. {_words(record)}" for n, record in enumerate(shown, 1))
+        case = shown[0].workload.name if shown and shown[0].workload else ""
         cells = [f"[{name}](../../gallery/{name}.py)", _upstream(name), verdict(own), causes]
         cells += [f"`{case}`" if case else "", _limits(own), _counts(compared.get(name, {}))]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -79,8 +79,8 @@ def verdict(own: Sequence[Record]) -> str:
 
 def names_cause(own: Sequence[Record], words: Sequence[str]) -> bool:
     """True where the first explanation holds one of the words."""
-    told = _explained(own)
-    text = f"{told[0].shown_by.cause or ''} {told[0].shown_by.reason or ''}" if told else ""
+    first = next((explanation.shown_by for explanation in _explained(own)), None)
+    text = f"{first.cause or ''} {first.reason or ''}" if first else ""
     return any(word in text for word in words)
 
 

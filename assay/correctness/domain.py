@@ -39,11 +39,11 @@ _Steps = Generator[Begin, None, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """Limits, declared or found, and for each that was found what the implementation said; where
+    """Limits, declared or found, and for each that was found the refusal that showed it; where
     it compiles for each shape, workloads in the few shapes that all cases are to have."""
 
     limits: WorkloadLimits
-    found: dict[str, str] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
     shapes: tuple[WorkloadSpec, ...] = ()
 
     @property
@@ -52,10 +52,10 @@ class Domain:
         words = self.limits.words
         if not words:
             return None
-        said = [f"{text} ({self.found[name]})" if name in self.found else text
-                for name, text in words.items()]  # fmt: skip
-        declare = f"; to declare it: LIMITS = {self.limits.as_dict}" if self.found else ""
-        return f"it takes {', '.join(said)}{declare}"
+        limits = [f"{text} ({self.refusals[name]})" if name in self.refusals else text
+                  for name, text in words.items()]  # fmt: skip
+        declare = f"; to declare it: LIMITS = {self.limits.as_dict}" if self.refusals else ""
+        return f"it takes {', '.join(limits)}{declare}"
 
 
 def find(
@@ -84,19 +84,19 @@ def find(
     if (yield from search.any_refused(looks)):
         yield from search.all_limits(base, dtypes, layouts=layouts, quick=quick)
     few = shared_shapes(base, dtypes, search.limits, takes) if search.compiles else ()
-    return Domain(limits=search.limits, found=search.found, shapes=tuple(few))
+    return Domain(limits=search.limits, refusals=search.refusals, shapes=tuple(few))
 
 
 @dataclass(kw_only=True)
 class _Search:
-    """The limits found so far, what was said to each workload that was tried, and those at which
+    """The limits found so far, the answer to each workload that was tried, and those at which
     a first call took far longer than a second."""
 
     name: str
     bind: Callable[[WorkloadSpec], SequenceSubject]
     limits: WorkloadLimits
-    found: dict[str, str] = field(default_factory=dict)
-    said: dict[WorkloadSpec, str | None] = field(default_factory=dict)
+    refusals: dict[str, str] = field(default_factory=dict)
+    answers: dict[WorkloadSpec, str | None] = field(default_factory=dict)
     compiled: list[WorkloadSpec] = field(default_factory=list)
 
     @property
@@ -105,12 +105,12 @@ class _Search:
 
     def refused(self, spec: WorkloadSpec) -> _Steps:
         """Call it; returns what a clean refusal says, None where it is not refused."""
-        if spec in self.said:
-            return self.said[spec]
+        if spec in self.answers:
+            return self.answers[spec]
         yield Begin(self.name, LIMITS, spec.name)
         first = outcome(self.bind, spec)
-        self.said[spec] = first.text
-        started_up = len(self.said) > 1
+        self.answers[spec] = first.text
+        started_up = len(self.answers) > 1
         if started_up and not self.compiles and not first.text and first.seconds > _COMPILING_S:
             second = outcome(self.bind, spec, backward=first.backward)
             if first.seconds > _COMPILING_RATIO * second.seconds:
@@ -172,7 +172,7 @@ class _Search:
         yield from self._choice("head_dims", [replace(base, head_dim=dim) for dim in dims], dims)
         taken = self.limits.head_dims
         if len(taken) > 2 and list(taken) == dims[: len(taken)] and tried > 2:  # all up to one
-            text = self.found.pop("head_dims")
+            text = self.refusals.pop("head_dims")
             self.limits = replace(self.limits, head_dims=())
             self._keep("widest", taken[-1], text)
 
@@ -251,4 +251,4 @@ class _Search:
 
     def _keep(self, name: str, value: Any, text: str) -> None:
         self.limits = replace(self.limits, **{name: value})
-        self.found[name] = text
+        self.refusals[name] = text

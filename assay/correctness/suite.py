@@ -173,7 +173,7 @@ def _with_limits(
     implementation = tested.implementation
     framework = framework_of(implementation)
     with second_process.repeatable(framework):
-        found = yield from domain.find(
+        own_domain = yield from domain.find(
             tested.name,
             tested.bind,
             implementation.limits,
@@ -182,10 +182,10 @@ def _with_limits(
             layouts=framework.layouts(),
             quick=generator.quick,
         )
-    if found.reason:
-        yield _note(tested, verdicts.LIMITS, found.reason, found.limits.as_dict)
-    limited = replace(implementation, limits=found.limits)
-    return replace(tested, implementation=limited), found.shapes
+    if own_domain.reason:
+        yield _note(tested, verdicts.LIMITS, own_domain.reason, own_domain.limits.as_dict)
+    limited = replace(implementation, limits=own_domain.limits)
+    return replace(tested, implementation=limited), own_domain.shapes
 
 
 def _conditions(

@@ -199,11 +199,11 @@ def _kernels(count: int, device: str) -> Calibration:
     from assay.performance.profile import device as profiled_device
     from assay.performance.profile import trace
 
-    one, witnessed = delay(device, _KERNEL_MS), []
+    kernel, witnessed = delay(device, _KERNEL_MS), []
 
     def planted() -> None:
         for _ in range(count):
-            one()
+            kernel()
 
     def timed() -> None:
         start = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)

@@ -39,8 +39,10 @@ def test_a_probe_about_something_else_follows_where_values_are_wrong():
 
 
 def test_state_comes_first_for_it_explains_any_wrong_value():
-    found = explained([failure("purity", "a result is remembered"), failure("accuracy", TOP_LEFT)])
-    assert [explanation.shown_by.metric for explanation in found] == ["purity", "accuracy"]
+    explanations = explained(
+        [failure("purity", "a result is remembered"), failure("accuracy", TOP_LEFT)]
+    )
+    assert [explanation.shown_by.metric for explanation in explanations] == ["purity", "accuracy"]
 
 
 def test_a_condition_is_no_cause_and_comes_last():
@@ -49,8 +51,8 @@ def test_a_condition_is_no_cause_and_comes_last():
         failure("shapes", "it fails only where Sk > 16"),
         failure("accuracy", "it fails only"),
     ]
-    found = explained([*guesses, failure("purity", "an input is changed in place")])
-    assert found[0].shown_by.metric == "purity"
+    explanations = explained([*guesses, failure("purity", "an input is changed in place")])
+    assert explanations[0].shown_by.metric == "purity"
 
 
 def test_the_same_exception_is_one_mistake():
@@ -70,11 +72,13 @@ def test_one_error_in_two_dtypes_is_one_mistake():
     half, bfloat = (
         f"raises RuntimeError: expected Float but found {x}" for x in ("Half", "BFloat16")
     )
-    told = explained([failure("shapes", reason=half), failure("causality", reason=bfloat)])
-    assert [e.also for e in told] == [("causality",)]
+    explanations = explained([failure("shapes", reason=half), failure("causality", reason=bfloat)])
+    assert [e.also for e in explanations] == [("causality",)]
     wanted = [f"out has dtype float32, wanted {x}" for x in ("float16", "bfloat16")]
-    told = explained([failure("batch", reason=wanted[0]), failure("shapes", reason=wanted[1])])
-    assert [e.also for e in told] == [("batch",)]
+    explanations = explained(
+        [failure("batch", reason=wanted[0]), failure("shapes", reason=wanted[1])]
+    )
+    assert [e.also for e in explanations] == [("batch",)]
 
 
 def test_the_size_of_errors_comes_after_a_mistake_that_is_known():
@@ -99,5 +103,5 @@ def test_the_command_names_a_probe_that_there_is():
         "load": "",
         "purity": "--probe purity ",
     }.items():
-        (told,) = explained([failure(metric)])
-        assert f"to repeat it: {probe}--workload case_of_{metric}" in str(told)
+        (only,) = explained([failure(metric)])
+        assert f"to repeat it: {probe}--workload case_of_{metric}" in str(only)

@@ -73,8 +73,8 @@ class StudyProcess:
         return self.finish(self.start("resume", "--trust-plugins", **environment))
 
     @property
-    def said(self) -> str:
-        """What the last process wrote to stderr."""
+    def stderr(self) -> str:
+        """Text that the last process wrote to stderr."""
         return (self.folder / "stderr").read_text()
 
     @property

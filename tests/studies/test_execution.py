@@ -156,12 +156,12 @@ def test_stages_run_after_those_they_name(study):
 
 def test_stages_that_wait_for_each_other_are_refused(study):
     assert study.run("circle_a", "circle_b") == 2
-    assert re.search(r"cannot be ordered: circle_(.) after circle_. after circle_\1", study.said)
+    assert re.search(r"cannot be ordered: circle_(.) after circle_. after circle_\1", study.stderr)
 
 
 def test_two_cells_of_one_name_are_refused(study):
     assert study.run("namesakes") == 2
-    assert "stage namesakes gives one name to several cells" in study.said
+    assert "stage namesakes gives one name to several cells" in study.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a process-id namespace of its own needs root")

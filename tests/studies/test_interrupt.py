@@ -39,8 +39,8 @@ def test_a_polite_request_ends_cleanly_and_the_rest_is_done_later(study, request
         process.send_signal(request_to_end)
         assert study.finish(process) == INTERRUPTED
     assert not any(is_alive(pid) for pid in study.processes()), "a process was left behind"
-    assert f"go on with: assay study resume {study.run_folder.path}" in study.said
-    assert "Traceback" not in study.said
+    assert f"go on with: assay study resume {study.run_folder.path}" in study.stderr
+    assert "Traceback" not in study.stderr
     assert study.done("nap") is None
     assert list(study.ends("nap")) == ["before"]
     assert study.resume() == 0
@@ -69,7 +69,7 @@ def test_a_second_process_on_a_run_is_refused(study):
         study.wait_for("nap")
         before = study.run_json
         assert study.resume() == CANNOT_RUN_HERE
-        assert f"is being run by process {process.pid}" in study.said
+        assert f"is being run by process {process.pid}" in study.stderr
         assert study.run_json == before
         assert process.poll() is None
         assert study.diary() == ["before", "nap"]

@@ -75,7 +75,7 @@ def ran(tmp_path_factory) -> StudyProcess:
         ROUNDS=ROUNDS,
         WARMUP=1,
     )
-    assert code == 1, study.said
+    assert code == 1, study.stderr
     return study
 
 

@@ -112,7 +112,7 @@ def ran(tmp_path_factory) -> StudyProcess:
     folder = tmp_path_factory.mktemp("models")
     (folder / "mine.py").write_text(MINE)
     study = StudyProcess(folder=folder)
-    assert study.run("models", MODELS="MLAKV,fast,1,mine.py:GPT2_Leaks") == 1, study.said
+    assert study.run("models", MODELS="MLAKV,fast,1,mine.py:GPT2_Leaks") == 1, study.stderr
     return study
 
 
@@ -160,7 +160,7 @@ def test_a_broken_model_fails_the_gate_that_is_about_it(ran):
 def test_all_of_the_family_passes(tmp_path):
     """135 models: every step, every sound pair of mechanisms, their variations."""
     study = StudyProcess(folder=tmp_path)
-    assert study.run("models", MODELS="all") == 0, study.said
+    assert study.run("models", MODELS="all") == 0, study.stderr
     subjects = {r.subject for r in study.records("models") if r.metric == "logits"}
     assert {variant.name for variant in variants.pairs()} < subjects
 
@@ -170,7 +170,7 @@ def test_one_that_hangs_is_ended_and_its_other_gates_are_left(tmp_path):
     hang = "class GPT2_Hangs(GPT2_Leaks):\n    def forward(self, *given):\n        while 1: pass\n"
     (tmp_path / "mine.py").write_text(f"{MINE}\n\n{hang}")
     study = StudyProcess(folder=tmp_path)
-    assert study.run("models", MODELS="B,mine.py:GPT2_Hangs", CASE_TIMEOUT_S=10) == 1, study.said
+    assert study.run("models", MODELS="B,mine.py:GPT2_Hangs", CASE_TIMEOUT_S=10) == 1, study.stderr
     by_metric = {r.metric: r for r in study.records("models") if r.subject.startswith("mine")}
     assert by_metric["logits"].status == "timeout" and by_metric["step"].status == "skipped"
     assert study.ends("models")[models.FAMILY].status == "ok"

@@ -94,8 +94,8 @@ def test_a_log_has_lines_now_and_then_and_no_control_characters(study):
 
 def test_short_cells_have_one_line_each_in_a_log(study):
     assert study.run("walk") == 0
-    assert "at work" not in study.said
-    assert len(study.said.splitlines()) == 2 + 3
+    assert "at work" not in study.stderr
+    assert len(study.stderr.splitlines()) == 2 + 3
 
 
 def status(study: StudyProcess, *more: str) -> str:

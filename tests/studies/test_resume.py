@@ -110,7 +110,7 @@ def test_what_a_killed_start_left_behind_is_set_aside_and_reported(study):
     torn = log.read_bytes()[:-1]
     log.write_bytes(torn)
     assert study.resume() == 0
-    assert f"bytes of an unfinished cell set aside: {log}.torn" in study.said
+    assert f"bytes of an unfinished cell set aside: {log}.torn" in study.stderr
     assert study.diary() == ["first", "second", "second"]
     assert attempts(study, "steady") == {"first": 1, "second": 1}
 
@@ -195,7 +195,7 @@ def test_a_damaged_log_stops_the_run_and_is_named(study):
     damaged = b"{]" + log.read_bytes()
     log.write_bytes(damaged)
     assert study.resume() == 2
-    assert f"{log}:1: not a record" in study.said
+    assert f"{log}:1: not a record" in study.stderr
     assert log.read_bytes() == damaged
     assert study.diary() == ["first", "second"]
 

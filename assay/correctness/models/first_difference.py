@@ -78,15 +78,15 @@ def _parts(tensor: torch.Tensor, traced: ComparedCall) -> dict[str, torch.Tensor
     batch, tokens = traced.shape
     sequences = slice(None) if traced.sequence is None else [traced.sequence]
     positions = slice(traced.first, traced.end)
-    shape, found = tensor.shape, {}
+    shape, parts = tensor.shape, {}
     if len(shape) > 1 and shape[0] == batch:
         for axis in (axis for axis in range(1, len(shape)) if shape[axis] == tokens):
-            found[f"axis {axis}"] = tensor.movedim(axis, 1)[sequences, positions]
+            parts[f"axis {axis}"] = tensor.movedim(axis, 1)[sequences, positions]
     if len(shape) > 2 and shape[:2] == (tokens, batch) and batch != tokens:
-        found["tokens first"] = tensor.movedim(0, 1)[sequences, positions]
+        parts["tokens first"] = tensor.movedim(0, 1)[sequences, positions]
     if len(shape) > 1 and shape[0] == batch * tokens:
-        found["flat"] = tensor.unflatten(0, (batch, tokens))[sequences, positions]
-    return found
+        parts["flat"] = tensor.unflatten(0, (batch, tokens))[sequences, positions]
+    return parts
 
 
 def _differ(
