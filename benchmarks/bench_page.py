@@ -192,7 +192,7 @@ def compiled() -> str:
 
 
 def cells() -> str:
-    """What cells took, by length, and how much of that was warm-up and samples."""
+    """Seconds of cells, by length, and of the warm-up and samples among them."""
     rows = []
     for name in ("flash-vs-eager-h200", "attention-profile-h200", *GRID, *ALL):
         took, timed = defaultdict(list), defaultdict(float)

@@ -28,8 +28,8 @@ def interpreted(spec: WorkloadSpec, host: Host, *, most_scores: int) -> str | No
 
 
 class _Driver:
-    """What kernels ask of Triton's driver while they are defined and tuned, of a machine that has
-    none. Of several configurations the first is as fast as any."""
+    """Stand-in for Triton's driver on a machine without a GPU: the answers that kernels need while
+    they are defined and tuned. Of several configurations the first is as fast as any."""
 
     def get_active_torch_device(self) -> torch.device:
         return torch.device("cpu")

@@ -1,4 +1,4 @@
-"""What the library gives to the eager attention of its models: a mask, and the layer it is of."""
+"""Arguments that transformers gives to eager attention: a mask, and the layer that calls it."""
 
 from types import SimpleNamespace
 

@@ -35,7 +35,7 @@ class Upstream:
         return Path(folder).resolve() / self.repository
 
     def refusal(self) -> str | None:
-        """Why it cannot be used, and how to get it; None where all files are as pinned."""
+        """Reason why it cannot be used, and the way to get it; None where all is as pinned."""
         fetch = (
             f"git clone https://github.com/{self.repository} {self.checkout} && "
             f"git -C {self.checkout} checkout {self.commit}"

@@ -85,7 +85,7 @@ def cases() -> Iterator[WorkloadSpec]:
 
 
 def outcome(implementation: Implementation, spec: WorkloadSpec) -> str:
-    """What became of a case: refused, right, raising, or wrong in which tensors."""
+    """Run a case and name its outcome: refused, right, raising, or wrong in which tensors."""
     if implementation.refusal(spec, _cpu()):
         return "refused"
     q, k, v, grad = _arrays(spec)

@@ -49,7 +49,7 @@ def implementations(records: Sequence[Record]) -> str:
 
 
 def score(records: Sequence[Record]) -> str:
-    """How often the verdict and the first cause are right."""
+    """Counts of verdicts and first causes that are right, as a table."""
     truth = tomllib.loads((HERE / "truth.toml").read_text())
     subjects = {name: own for name, own in _by_subject(records).items() if name in truth}
     wrong = [name for name in subjects if not truth[name]["sound"]]

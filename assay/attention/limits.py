@@ -29,7 +29,7 @@ QUERIES = ("equal", "at most keys", "at least keys")
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadLimits:
-    """What an implementation takes; an empty tuple, zero or an empty word is no limit."""
+    """Workloads that an implementation takes; an empty tuple, zero or an empty word is no limit."""
 
     dtypes: tuple[str, ...] = ()
     head_dims: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Where an implementation runs at all: limits that it keeps without declaring them.
+"""Search for limits that an implementation keeps without declaring them.
 
 A clean refusal (refusal.py) is a limit, not a defect. What raises anything else, or returns
 garbage, is left inside for the probes to judge.
@@ -161,7 +161,7 @@ class _Search:
             self._keep("masks", "causal" if base.causal else "full", text)
 
     def head_dims(self, base: WorkloadSpec) -> _Steps:
-        """Where the first odd dimensions are refused, the other odd ones are not tried."""
+        """Try round and odd dimensions; no further odd one where the first two are refused."""
         if self.limits.head_dims or self.limits.widest:
             return
         odd = [replace(base, head_dim=dim) for dim in _ODD_DIMS]

@@ -1,4 +1,4 @@
-"""A call that may be refused, and what a clean refusal of it says.
+"""Attempts at a call that may be refused, and the words of a clean refusal.
 
 A clean refusal is an assertion, a ValueError, a NotImplementedError, an assertion of Triton's
 compiler or of its interpreter, resources that a GPU lacks, or the word of `supports`.
@@ -21,11 +21,11 @@ _CHEAP_S = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a clean refusal of a call says, the seconds it took, and whether it had a backward."""
+    """Result of one attempted call: refused cleanly or not, and its cost."""
 
-    text: str | None
+    text: str | None  # of a clean refusal; None where there was none
     seconds: float
-    backward: bool = False
+    backward: bool = False  # whether the backward was called too
 
 
 def outcome(

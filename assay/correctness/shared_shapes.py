@@ -105,8 +105,9 @@ def _forms(
 def _in_common(
     shape: WorkloadSpec, spec: WorkloadSpec, had: set[tuple[str, Any]]
 ) -> tuple[bool, bool, int]:
-    """What a probe asks for by a case: its mask above all, and something to mask; then what else
-    defects depend on, twice where no case has had it."""
+    """Rank a shape as the place for a case; the highest is best. First comes the same mask, then
+    agreement on whether there is only one query or key, then the number of shared features, where
+    one that no earlier case has had counts twice."""
     single = [1 in (each.query_length, each.key_length) for each in (shape, spec)]
     common = features(shape) & features(spec)
     return shape.causal == spec.causal, single[0] == single[1], len(common) + len(common - had)

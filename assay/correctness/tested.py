@@ -34,7 +34,7 @@ class TestedImplementation:
 
     @property
     def source(self) -> str:
-        """Where the budgets of its verdicts come from."""
+        """Source of the budgets of its verdicts, in words."""
         through = f"; {THROUGH_TF32}" if self.implementation.float32 == TF32 else ""
         return f"{SOURCE}{through}"
 

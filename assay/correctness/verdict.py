@@ -46,7 +46,8 @@ class Verdict:
 
     @property
     def conditions(self) -> str | None:
-        """What else the verdict depends on, in words: shapes, precision, what was not examined."""
+        """Conditions of the verdict besides limits, in words: shapes, precision, parts that were
+        not examined; None where there are none."""
         return self._noted(CONDITIONS)
 
     def _noted(self, metric: str) -> str | None:

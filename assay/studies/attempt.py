@@ -71,7 +71,7 @@ def _measurements(job: Job) -> list[Measurement]:
 
 
 def _is_right(job: Job, spec: WorkloadSpec) -> bool:
-    """Whether an implementation passes its check on one case, in a process of its own."""
+    """Return True where an implementation passes its check on one case, in its own process."""
     options = {**job.cell.options, "find_limits": False, "workloads": [spec.as_dict()]}
     cell = replace(job.cell, probes=(CHECK,), options=options)
     return any(m.metric == CHECK and m.status == "ok" for m in _in_process(job, cell).measurements)

@@ -1,4 +1,4 @@
-"""Why an implementation ends its process, as far as another case can tell.
+"""Reasons for which an implementation ends its process, as far as another case can tell.
 
 A kernel that works in whole blocks and does not say so reads or writes beyond its arrays where a
 length leaves a tail. Its process ends there, and no one in it can look for the reason; another

@@ -121,7 +121,7 @@ def accepts_cache(model: nn.Module) -> bool | None:
 
 
 def missing_cache_text(model: nn.Module) -> str:
-    """Why a model cannot decode, and the parameter that should be called `cache`, if any."""
+    """Reason why a model cannot decode, and the parameter that should be called `cache`, if any."""
     parameters = inspect.signature(model.forward).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return "forward takes **kwargs and returns no cache where it is given one as cache="

@@ -1,8 +1,10 @@
-"""What the first call of something compiled by torch imports and works out in every process, 4 s on
-an H200: imported by a process that forks, it is there in its forks.
+"""Imports torch's compiler ahead of time, so that processes forked afterwards have it already.
 
-No device is touched where PYTORCH_NVML_BASED_CUDA_CHECK is set: without it the import asks CUDA for
-a device, and no fork can use one after that.
+The first call of a compiled function otherwise spends 4 s in every process, on an H200, on these
+imports and on a digest of torch's files.
+
+Set PYTORCH_NVML_BASED_CUDA_CHECK before importing this: without it the import asks CUDA for a
+device, and no fork can use one after that. With it no device is touched.
 """
 
 # ruff: noqa: F401 - imported to be there

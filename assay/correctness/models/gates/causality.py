@@ -57,7 +57,7 @@ def examine(subject: ExaminedModel) -> Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class _Setting:
-    """How a model is called: its mode, whether graphs are built, with which signs."""
+    """Manner of calling a model: its mode, whether graphs are built, with which signs."""
 
     perturbed: PerturbedModel
     mode: str
