@@ -218,9 +218,8 @@ def test_what_is_no_batch_fails_in_words(study, before, after, reason):
     assert reason in study.ends(STAGE)["walk0"].reason
 
 
-def test_a_process_of_an_earlier_start_cannot_append(study):
-    """It dies with its study, but not in the same instant."""
-    study.run(STAGE)
+def late_stream(study: StudyProcess) -> BatchStream:
+    """Stream of a cell that the finished study does not know, as its first session made it."""
     stamp = Stamp(
         run=study.run_json.run, session=1, stage=STAGE, cell="late", fingerprint="f", attempt=1
     )
@@ -231,7 +230,13 @@ def test_a_process_of_an_earlier_start_cannot_append(study):
         stamp=stamp,
         host="h",
     )
-    late = BatchStream(request)
+    return BatchStream(request)
+
+
+def test_a_process_of_an_earlier_start_cannot_append(study):
+    """It dies with its study, but not in the same instant."""
+    study.run(STAGE)
+    late = late_stream(study)
     late.append(Batch(1, None, [Measurement(metric="late", value=1.0, unit="")]))
     before = study.run_folder.log(STAGE).read_bytes()
     assert study.resume() == 0
@@ -242,16 +247,6 @@ def test_a_process_of_an_earlier_start_cannot_append(study):
 
 def test_a_number_that_cannot_be_true_is_refused_in_a_batch_too(study):
     study.run(STAGE)
-    stamp = Stamp(
-        run=study.run_json.run, session=1, stage=STAGE, cell="late", fingerprint="f", attempt=1
-    )
-    request = WorkerRequest(
-        stage=STAGE,
-        cell=Cell(name="late"),
-        run_folder=study.run_folder.path,
-        stamp=stamp,
-        host="h",
-    )
     frozen, sound = (
         Measurement(metric="latency_ms", value=samples[0], unit="ms", subject=name, samples=samples)
         for name, samples in (
@@ -259,7 +254,7 @@ def test_a_number_that_cannot_be_true_is_refused_in_a_batch_too(study):
             ("sound", [0.1 + i / 97 for i in range(20)]),
         )
     )
-    BatchStream(request).append(Batch(1, None, [frozen, sound]))
+    late_stream(study).append(Batch(1, None, [frozen, sound]))
     late = {r.subject: r for r in study.records(STAGE) if r.metric == "latency_ms"}
     assert late["frozen"].status == "refused" and late["frozen"].value is None
     assert "not believed" in late["frozen"].reason
