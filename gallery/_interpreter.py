@@ -9,14 +9,20 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import torch
+from _upstream import Upstream
 
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
 
 
-def interpreted(spec: WorkloadSpec, host: Host, *, most_scores: int) -> str | None:
-    """Refuse what the interpreter gets wrong, and more scores than it computes in seconds, which
-    depends on how large the tiles of a kernel are; on a GPU, nothing."""
+def only_interpretable(
+    upstream: Upstream, spec: WorkloadSpec, host: Host, *, most_scores: int
+) -> str | None:
+    """Refuse an upstream that is missing or altered; without a GPU also what the interpreter gets
+    wrong, and more scores than it computes in seconds, which depends on how large the tiles of a
+    kernel are."""
+    if problem := upstream.refusal():
+        return problem
     if host.accelerators:
         return None
     if spec.dtype == "bfloat16":

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 
@@ -28,6 +29,7 @@ class Upstream:
     repository: str  # OWNER/NAME on GitHub
     commit: str
     files: Mapping[str, str]  # path -> git blob, 20 digits of it; the first is wrapped
+    port: Sequence[tuple[str, str]] = ()  # text to replace before a file is run, and by what
 
     @property
     def checkout(self) -> Path:
@@ -54,11 +56,16 @@ class Upstream:
                 )
         return None
 
-    def load(self, file: str = "", *, port: Sequence[tuple[str, str]] = ()) -> ModuleType:
+    @cached_property
+    def module(self) -> ModuleType:
+        """The first file, imported once for each copy of the wrapper."""
+        return self.load()
+
+    def load(self, file: str = "") -> ModuleType:
         """Import `file`, or the first of them, anew: a fresh copy must not share what it keeps.
 
         Packages above it are entered without running their __init__, which imports far more than
-        attention. `port` replaces text of the file before it is run.
+        attention.
         """
         if problem := self.refusal():
             raise ImportError(problem)
@@ -71,7 +78,7 @@ class Upstream:
             sys.modules[name] = module = ModuleType(name)
             module.__path__, module.__version__ = [str(package)], "0"  # some ask for it
         name = ".".join([*(p.name for p in packages), path.stem])
-        return _run(path, name, port)
+        return _run(path, name, self.port)
 
 
 def git_blob(content: bytes) -> str:

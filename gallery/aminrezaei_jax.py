@@ -1,15 +1,11 @@
 """efficient_dot_product_attention of memory-efficient-attention, in JAX."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import jax
 import jax.numpy as jnp
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "jax"
 LAYOUT = "BSHD"
@@ -21,6 +17,7 @@ UPSTREAM = {
 LIMITS = {"groups": [1]}  # num_heads is one number in its documentation
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: float) -> jax.Array:
@@ -28,14 +25,4 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: 
     queries, keys = q.shape[1], k.shape[1]
     shape = (q.shape[0], q.shape[2], queries, keys)
     mask = jnp.tril(jnp.ones(shape, bool), keys - queries) if causal else None
-    return _module().efficient_dot_product_attention(q, k, v, mask=mask)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.efficient_dot_product_attention(q, k, v, mask=mask)

@@ -1,14 +1,10 @@
 """efficient_dot_product_attention of memory-efficient-attention, in torch, under checkpoint."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 LAYOUT = "BSHD"
@@ -20,6 +16,7 @@ UPSTREAM = {
 LIMITS = {"groups": [1]}  # num_heads is one number in its documentation
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(
@@ -29,14 +26,4 @@ def attention(
     queries, keys = q.shape[1], k.shape[1]
     visible = torch.ones(queries, keys, dtype=torch.bool, device=q.device).tril(keys - queries)
     mask = visible.expand(q.shape[0], q.shape[2], queries, keys) if causal else None
-    return _module().efficient_dot_product_attention(q, k, v, mask=mask)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.efficient_dot_product_attention(q, k, v, mask=mask)

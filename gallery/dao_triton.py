@@ -4,15 +4,11 @@ A port: written for Triton 2, they ask tl.dot to transpose, which is a call of i
 and without a GPU they cannot insist on one.
 """
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _interpreter import interpreted
+from _interpreter import only_interpretable
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
@@ -31,21 +27,12 @@ PORT = (
     ("assert q.is_cuda and k.is_cuda and v.is_cuda", "assert q.device == k.device == v.device"),
 )
 
-upstream = Upstream(**UPSTREAM)
+upstream = Upstream(**UPSTREAM, port=PORT)
+supports = partial(only_interpretable, upstream, most_scores=80_000)
 
 
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q, k and v [B, M or N, H, D] -> [B, M, H, D]."""
-    return _module().flash_attn_func(q, k, v, None, causal, scale)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host, most_scores=80_000)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load(port=PORT)
+    return upstream.module.flash_attn_func(q, k, v, None, causal, scale)

@@ -1,14 +1,10 @@
 """parallel_attn of flash-linear-attention, in Triton."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _interpreter import interpreted
+from _interpreter import only_interpretable
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
@@ -21,20 +17,11 @@ UPSTREAM = {
 LIMITS = {"queries": "equal", "masks": "causal"}  # one T; full causal attention
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_interpretable, upstream, most_scores=10_000)
 
 
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q [B, M, H, D], k and v [B, M, G, D] -> [B, M, H, D]."""
-    return _module().parallel_attn(q, k, v, scale=scale)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host, most_scores=10_000)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.parallel_attn(q, k, v, scale=scale)

@@ -4,14 +4,13 @@ import jax
 import jax.numpy as jnp
 from _refusals import no_scale
 
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
-
 FRAMEWORK = "jax"
 REQUIRES = ("flax",)
 LAYOUT = "BSHD"
 UPSTREAM = {"package": "flax", "file": "flax/linen/attention.py"}
 LIMITS = {"groups": [1]}  # num_heads is one number in its documentation
+
+supports = no_scale
 
 
 def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: float) -> jax.Array:
@@ -21,8 +20,3 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: 
     queries, keys = q.shape[1], k.shape[1]
     mask = jnp.tril(jnp.ones((1, 1, queries, keys), bool), keys - queries) if causal else None
     return dot_product_attention(q, k, v, mask=mask)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return no_scale(spec)

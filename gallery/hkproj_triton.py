@@ -1,14 +1,10 @@
 """TritonAttention of triton-flash-attention, kernels for the forward and the backward."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _interpreter import interpreted
+from _interpreter import only_interpretable
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
@@ -20,20 +16,11 @@ UPSTREAM = {
 LIMITS = {"queries": "equal", "groups": [1], "contiguous": True}  # one SEQ_LEN, one stride
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_interpretable, upstream, most_scores=600_000)
 
 
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q, k and v [B, H, M, D] -> [B, H, M, D]."""
-    return _module().TritonAttention.apply(q, k, v, causal, scale)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host, most_scores=600_000)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.TritonAttention.apply(q, k, v, causal, scale)

@@ -1,14 +1,10 @@
 """FlashAttentionFunction of FlashAttention20: tiles in plain torch, own backward."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 UPSTREAM = {
@@ -19,20 +15,11 @@ UPSTREAM = {
 LIMITS = {"groups": [1]}  # one heads argument
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q, k and v [B, H, M or N, D] -> [B, H, M, D], with its default buckets."""
-    return _module().FlashAttentionFunction.apply(q, k, v, None, causal, 512, 1024)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.FlashAttentionFunction.apply(q, k, v, None, causal, 512, 1024)

@@ -1,14 +1,10 @@
 """Flash attention of annotated_deep_learning_paper_implementations, in Triton."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _interpreter import interpreted
+from _interpreter import only_interpretable
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
@@ -19,20 +15,11 @@ UPSTREAM = {
 }
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_interpretable, upstream, most_scores=200_000)
 
 
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]."""
-    return _module().attention(q, k, v, causal, scale)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host, most_scores=200_000)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.attention(q, k, v, causal, scale)

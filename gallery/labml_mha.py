@@ -2,15 +2,11 @@
 
 Its projections are replaced by identities, so that only its attention remains."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 UPSTREAM = {
@@ -21,6 +17,7 @@ UPSTREAM = {
 LIMITS = {"groups": [1]}  # one heads argument
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(
@@ -28,7 +25,7 @@ def attention(
 ) -> torch.Tensor:
     """q, k and v [B, H, M or N, D] -> [B, H, M, D]; its own layout is [M, B, H D]."""
     (batch, heads, queries, dim), keys = q.shape, k.shape[2]
-    layer = _module().MultiHeadAttention(heads, heads, dropout_prob=0.0)
+    layer = upstream.module.MultiHeadAttention(heads, heads, dropout_prob=0.0)
     layer.scale = dim**-0.5  # what d_model = heads * dim gives
     layer.query = layer.key = layer.value = torch.nn.Unflatten(-1, (heads, dim))
     layer.output = torch.nn.Identity()
@@ -39,13 +36,3 @@ def attention(
     query, key, value = (x.permute(2, 0, 1, 3).flatten(2) for x in (q, k, v))  # [M, B, H D]
     out = layer(query=query, key=key, value=value, mask=mask)
     return out.view(queries, batch, heads, dim).permute(1, 2, 0, 3)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()

@@ -1,14 +1,10 @@
 """memory_efficient_attention of memory-efficient-attention-pytorch: chunks under checkpoint."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import torch
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 UPSTREAM = {
@@ -21,20 +17,11 @@ UPSTREAM = {
 LIMITS = {"groups": [1]}  # its products have one axis of heads
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q, k and v [B, H, M or N, D] -> [B, H, M, D], with its default buckets."""
-    return _module().memory_efficient_attention(q, k, v, causal=causal)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return upstream.module.memory_efficient_attention(q, k, v, causal=causal)

@@ -1,15 +1,12 @@
 """flash_attention and causal_flash_attention of flash-attention-jax, with its own backward."""
 
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 import jax
 import jax.numpy as jnp
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "jax"
 UPSTREAM = {
@@ -23,6 +20,7 @@ UPSTREAM = {
 LIMITS = {"groups": [1]}  # heads is one number
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: float) -> jax.Array:
@@ -31,11 +29,6 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: 
     if causal:
         return masked.causal_flash_attention(q, k, v)
     return full.flash_attention(q, k, v, jnp.ones((k.shape[0], k.shape[2]), bool))
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
 
 
 @cache

@@ -1,14 +1,10 @@
 """rabe_attention of flash-attention-jax, for each head."""
 
-from functools import cache
-from types import ModuleType
+from functools import partial
 
 import jax
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "jax"
 UPSTREAM = {
@@ -19,18 +15,9 @@ UPSTREAM = {
 LIMITS = {"groups": [1], "masks": "full"}  # it knows neither heads nor a mask
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(q: jax.Array, k: jax.Array, v: jax.Array, *, causal: bool, scale: float) -> jax.Array:
     """q, k and v [B, H, M or N, D] -> [B, H, M, D]."""
-    return jax.vmap(jax.vmap(_module().rabe_attention))(q, k, v)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
-@cache
-def _module() -> ModuleType:
-    return upstream.load()
+    return jax.vmap(jax.vmap(upstream.module.rabe_attention))(q, k, v)

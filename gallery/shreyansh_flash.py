@@ -3,15 +3,12 @@
 A port: the files name the device "cuda"; here it is that of the queries.
 """
 
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 
 import torch
-from _refusals import no_scale
+from _refusals import only_default_scale
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 UPSTREAM = {
@@ -23,8 +20,10 @@ UPSTREAM = {
     },
 }
 LIMITS = {"groups": [1]}  # its products have one axis of heads
+PORT = (("device='cuda'", "device=Q.device"),)
 
-upstream = Upstream(**UPSTREAM)
+upstream = Upstream(**UPSTREAM, port=PORT)
+supports = partial(only_default_scale, upstream)
 
 
 def attention(
@@ -38,12 +37,6 @@ def attention(
     return full.flash_attention(q, k, v, mask)
 
 
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return upstream.refusal() or no_scale(spec)
-
-
 @cache
 def _modules() -> list[ModuleType]:
-    port = [("device='cuda'", "device=Q.device")]
-    return [upstream.load(file, port=port) for file in UPSTREAM["files"]]
+    return [upstream.load(file) for file in UPSTREAM["files"]]

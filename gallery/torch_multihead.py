@@ -6,12 +6,11 @@ Its projections are identities, so that only its attention remains.
 import torch
 from _refusals import no_scale
 
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
-
 FRAMEWORK = "torch"
 UPSTREAM = {"package": "torch", "file": "torch/nn/modules/activation.py"}
 LIMITS = {"groups": [1]}  # num_heads is one number
+
+supports = no_scale
 
 
 def attention(
@@ -34,8 +33,3 @@ def attention(
     flat = [x.transpose(1, 2).flatten(2) for x in (q, k, v)]  # [B, M or N, H D]
     out, _ = layer(*flat, attn_mask=hidden)
     return out.view(batch, queries, heads, dim).transpose(1, 2)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what it has no argument for."""
-    return no_scale(spec)

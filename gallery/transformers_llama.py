@@ -1,7 +1,7 @@
 """Llama's eager attention of transformers, with the mask that the library makes for it."""
 
 import torch
-from _transformers import additive_mask, stand_in
+from _transformers import eager_attention
 
 FRAMEWORK = "torch"
 REQUIRES = ("transformers",)
@@ -12,8 +12,6 @@ def attention(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, causal: bool, scale: float
 ) -> torch.Tensor:
     """q [B, H, M, D], k and v [B, G, N, D] -> [B, H, M, D]."""
-    from transformers.models.llama.modeling_llama import eager_attention_forward
+    from transformers.models.llama import modeling_llama
 
-    mask = additive_mask(q, k) if causal else None
-    out, _ = eager_attention_forward(stand_in(q, k), q, k, v, mask, scaling=scale)
-    return out.transpose(1, 2)
+    return eager_attention(modeling_llama, q, k, v, causal=causal, scale=scale)

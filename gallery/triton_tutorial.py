@@ -1,16 +1,13 @@
 """The fused attention of Triton's tutorials (06), at v3.6.0."""
 
 import os
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from unittest.mock import patch
 
 import torch
-from _interpreter import interpreted
+from _interpreter import only_interpretable
 from _upstream import Upstream
-
-from assay.host import Host
-from assay.workloads.spec import WorkloadSpec
 
 FRAMEWORK = "torch"
 REQUIRES = ("triton",)
@@ -29,6 +26,7 @@ LIMITS = {
 }
 
 upstream = Upstream(**UPSTREAM)
+supports = partial(only_interpretable, upstream, most_scores=600_000)
 
 
 def attention(
@@ -36,11 +34,6 @@ def attention(
 ) -> torch.Tensor:
     """q, k and v [B, H, M, D] -> [B, H, M, D]."""
     return _module().attention(q, k, v, causal, scale, False)
-
-
-def supports(spec: WorkloadSpec, host: Host) -> str | None:
-    """Refuse what the interpreter cannot show."""
-    return upstream.refusal() or interpreted(spec, host, most_scores=600_000)
 
 
 @cache
