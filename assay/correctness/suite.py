@@ -221,7 +221,7 @@ def _summary(
     """Return the measurement of a probe without a failing case."""
     shares = [result.share for result in results if result.share is not None]
     refused = [result for result in results if result.status == "unsupported"]
-    notes = [f"{len(refused)} cases unsupported: {refused[0].reason}"] if refused else []
+    notes = [verdicts.unsupported(len(refused), refused[0].reason)] if refused else []
     status: Status = "ok"
     if len(results) < min(planned, needed + len(refused)):
         status, notes = "timeout", [verdicts.incomplete(len(results), planned), *notes]

@@ -22,6 +22,7 @@ _FAILING = re.compile(r"; (\d+ of \d+) cases fail$")
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
 _UNDECLARED = "undeclared: "
+_UNSUPPORTED = re.compile(r"(\d+) cases unsupported: ")
 _PARTIAL = re.compile(r"(\d+ of \d+) cases run in its time")
 
 
@@ -66,6 +67,18 @@ def cases_failing(record: Measurement) -> str | None:
     """Cases that fail a probe, as `3 of 60`; None where none does or a single one was run."""
     match = _FAILING.search(record.reason or "")
     return match[1] if match else None
+
+
+def unsupported(count: int, reason: str | None) -> str:
+    """The reason of a probe whose cases are refused, or the end of it where some are."""
+    return f"{count} cases unsupported: {reason}"
+
+
+def cases_unsupported(record: Measurement) -> tuple[str, str] | None:
+    """Number of cases of a probe that refuses all of them, and the reason without that number,
+    which probes share; None for any other record."""
+    match = _UNSUPPORTED.match(record.reason or "") if record.status == "unsupported" else None
+    return (match[1], match.string[match.end() :]) if match else None
 
 
 def is_verdict(record: Record) -> bool:

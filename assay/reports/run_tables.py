@@ -8,7 +8,7 @@ import msgspec
 
 from assay.records.explanation import explained
 from assay.records.schema import KEYS, MODELS, SEVERITY, Record, Run, Session
-from assay.records.verdicts import CHECKING, WRONG, is_expected
+from assay.records.verdicts import CHECKING, WRONG, cases_unsupported, is_expected
 from assay.reports.contents import Stage
 from assay.reports.numerals import DASH, number, plain
 from assay.reports.table import Entry, Table
@@ -127,7 +127,8 @@ def _reasons(records: Sequence[Record]) -> str:
 def _with_cause(record: Record) -> str:
     word = "to debug" if record.stage == MODELS else "likely cause"  # a gate knows no more
     cause = f"; {word}: {record.cause}" if record.cause else ""
-    return f"{record.reason or ''}{cause}"
+    refused = cases_unsupported(record)
+    return f"{refused[1] if refused else record.reason or ''}{cause}"
 
 
 def _is_repeated(row: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> bool:

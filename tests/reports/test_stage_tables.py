@@ -6,7 +6,7 @@ from build_run import append, begin, end, measured
 from assay.laws.curves import MEASURING
 from assay.plugins import listing, load
 from assay.records.schema import WorkloadIdentity
-from assay.records.verdicts import failing
+from assay.records.verdicts import failing, unsupported
 from assay.reports.build import build
 from assay.reports.contents import read_contents
 from assay.reports.report import Report, compose
@@ -133,6 +133,26 @@ def test_verdicts_stand_beside_each_other_and_causes_are_given(tmp_path):
     ]
     cause = "likely cause: the scale is applied twice"
     assert any(cause in str(row) for row in report.outcomes.rows)
+
+
+def test_one_refusal_of_many_probes_is_given_once(tmp_path):
+    """A wrapper without its upstream had seven footnotes, alike but for the number of cases."""
+    run, absent = begin(tmp_path / "run"), "the upstream is not there"
+    refused = [
+        measured(
+            probe, None, "ratio", "mine", status="unsupported", workload=None,
+            reason=unsupported(count, absent),
+        )
+        for count, probe in enumerate(("batch", "purity", "shapes"), start=2)
+    ]  # fmt: skip
+    append(run, "suite", "suite/mine", *refused)
+    end(run, "suite")
+    report = compose(read_contents(run))
+    [table] = report.results
+    assert [row[1].detail for row in table.entries] == ["2 cases", "3 cases", "4 cases"]
+    assert list(table.reasons) == [f"unsupported: {absent}"]
+    [row] = report.outcomes.entries
+    assert row[-1].text == absent
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from assay.records.verdicts import (
     cases_failing,
     cases_of_all,
     cases_run,
+    cases_unsupported,
     is_undeclared,
 )
 from assay.reports.numerals import DASH, number
@@ -75,6 +76,10 @@ def _entry(record: Record | None, hint: str | None) -> Entry:
         return Entry(text="incomplete", detail=f"{counts} cases", hint=hint, tone=record.status)
     if is_undeclared(record):
         return Entry(text="undeclared", hint=hint or record.reason or "", tone=record.status)
+    if refused := cases_unsupported(record):
+        count, reason = refused
+        hint = f"unsupported: {reason}"
+        return Entry(text=DASH, detail=f"{count} cases", hint=hint, tone=record.status)
     if record.status not in _WORDS:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status
