@@ -159,9 +159,27 @@ def parse(stated: object, *, place: str) -> WorkloadLimits:
             raise BadInput(f"{place}: LIMITS has {name!r}; wanted some of {', '.join(known)}")
         values[name] = _checked(name, value, place)
     limits = WorkloadLimits(**values)
-    if limits.longest and -(-limits.shortest // limits.lengths) * limits.lengths > limits.longest:
-        raise BadInput(f"{place}: no length is within LIMITS = {limits.as_dict}")
+    if problem := _contradiction(limits):
+        raise BadInput(f"{place}: {problem}; change one of them, or leave it out")
     return limits
+
+
+def _contradiction(limits: WorkloadLimits) -> str | None:
+    """The limits that no workload can keep together, in words; None where some can."""
+    stated, (shortest, longest) = limits.as_dict, (limits.shortest, limits.longest)
+    if longest and shortest > longest:
+        return f"no length is within LIMITS = {stated}: shortest {shortest} > longest {longest}"
+    if longest and longest // limits.lengths * limits.lengths < shortest:
+        return (
+            f"no length is within LIMITS = {stated}: no multiple of {limits.lengths} is from "
+            f"{shortest} to {longest}"
+        )
+    if limits.widest and limits.head_dims and min(limits.head_dims) > limits.widest:
+        return (
+            f"no head dimension is within LIMITS = {stated}: all head_dims are above widest "
+            f"{limits.widest}"
+        )
+    return None
 
 
 _WORDS = {"dtypes": DTYPES, "queries": QUERIES, "masks": MASKS}

@@ -131,6 +131,10 @@ def test_what_is_about_gaps_has_no_case_for_contiguous_arrays():
         ({"masks": ["causal"]}, "wanted one of causal"),
         ({"contiguous": 1}, "wanted True or False"),
         ({"lengths": 128, "longest": 100}, "no length is within"),
+        ({"lengths": 128, "longest": 100}, "no multiple of 128 is from 1 to 100"),
+        ({"lengths": 64, "shortest": 65, "longest": 127}, "no multiple of 64 is from 65 to 127"),
+        ({"shortest": 256, "longest": 128}, "shortest 256 > longest 128"),
+        ({"head_dims": [64, 128], "widest": 32}, "all head_dims are above widest 32"),
     ],
 )
 def test_limits_that_make_no_sense_are_refused(stated, words):
