@@ -1,7 +1,7 @@
 """The contract of an implementation: how every attention function is loaded and called."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -72,8 +72,8 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         for key in ("supports", "prepare", "memory")
         if hasattr(module, key)
     }
-    literals = plugin.literals
-    accepts = frozenset(literals["ACCEPTS"])
+    literals, place = plugin.literals, str(plugin.path)
+    accepts = frozenset(_names("ACCEPTS", literals["ACCEPTS"], place=place))
     if unknown := sorted(accepts - set(EXTRAS)):
         raise BadInput(
             f"{plugin.path}: ACCEPTS names {', '.join(unknown)}; wanted some of {', '.join(EXTRAS)}"
@@ -86,17 +86,40 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         attention=module.attention,
         framework=literals["FRAMEWORK"],
         accepts=accepts,
-        limits=limits.parse(getattr(module, "LIMITS", {}), place=str(plugin.path)),
-        float32=precision.parse(getattr(module, "FLOAT32", precision.IEEE), place=str(plugin.path)),
+        limits=limits.parse(getattr(module, "LIMITS", {}), place=place),
+        float32=precision.parse(getattr(module, "FLOAT32", precision.IEEE), place=place),
         layout=literals["LAYOUT"],
-        configs=tuple(getattr(module, "CONFIGS", ())),  # may be computed, as LIMITS may
-        backward=literals["BACKWARD"],
-        deterministic_backward=literals["DETERMINISTIC_BACKWARD"],
+        configs=_names("CONFIGS", getattr(module, "CONFIGS", ()), place=place),  # may be computed
+        backward=_switch("BACKWARD", literals["BACKWARD"], "gpu", place=place),
+        deterministic_backward=_switch(
+            "DETERMINISTIC_BACKWARD", literals["DETERMINISTIC_BACKWARD"], place=place
+        ),
         kernels=literals["KERNELS"],
         path=plugin.path,
         interpreted=interpreted.has_interpreted_kernels(module),
         **optional,
     )
+
+
+def _names(literal: str, stated: object, *, place: str) -> tuple[str, ...]:
+    """Names as a file states them; BadInput for anything but a list, tuple or the like of them."""
+    if isinstance(stated, str) or not isinstance(stated, Collection):
+        wanted = "a tuple of names such as ('NAME',)"
+        raise BadInput(f"{place}: {literal} is {stated!r}; wanted {wanted}")
+    for name in stated:
+        if not isinstance(name, str) or not name:
+            raise BadInput(f"{place}: {literal} has {name!r}; wanted names, each a text")
+    return tuple(stated)
+
+
+def _switch(literal: str, stated: object, *words: str, place: str) -> Any:
+    """True, False or one of some words as a file states it; BadInput for anything else."""
+    if not isinstance(stated, bool) and stated not in words:
+        wanted = ", ".join(map(repr, (True, False, *words)))
+        raise BadInput(
+            f"{place}: {literal} is {stated!r}; wanted one of {wanted}: see docs/plugins.md"
+        )
+    return stated
 
 
 def _check_kernels(plugin: plugins.Plugin) -> None:
