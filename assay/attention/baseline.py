@@ -1,17 +1,18 @@
 """The baseline: attention as plain low-precision code would do it, and the error that is fair.
 
-Every operation's result is rounded to the workload's dtype; products accumulate in float32. Where
-float32 is declared to go through TF32, the operands of every product are cut to TF32. An
-implementation may be off from the float64 reference by at most a small multiple of what this is
-off. It shares no code with any implementation, so that they cannot be wrong together.
+Every operation's result is rounded to the workload's dtype; products accumulate in float32. Inputs,
+weights and operands have the precision that is declared of them (precision.py). An implementation
+may be off from the float64 reference by at most a small multiple of what this is off. It shares no
+code with any implementation, so that they cannot be wrong together.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
+from assay.attention.precision import PLAIN, Precision
 from assay.attention.reference import Result
-from assay.workloads.values import rounded, truncated_to_tf32
+from assay.workloads.values import rounded
 from assay.workloads.visibility import visibility_mask
 
 
@@ -26,7 +27,7 @@ def attention(
     grad_out: np.ndarray,
     visible: np.ndarray | None = None,
     known: Result | None = None,
-    tf32: bool = False,
+    precision: Precision = PLAIN,
 ) -> Result:
     """As `reference.attention`, in `dtype` after every step; float32 arrays hold the values."""
 
@@ -34,8 +35,9 @@ def attention(
         return rounded(values.astype(np.float32), dtype)
 
     def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return truncated_to_tf32(left) @ truncated_to_tf32(right) if tf32 else left @ right
+        return precision.product(left, right, dtype)
 
+    q, k, v = map(precision.input, (q, k, v))
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
     if visible is None:
@@ -52,7 +54,8 @@ def attention(
         row_max = np.where(np.isneginf(row_max), np.float32(0), row_max)
         weights = np.exp(scores - row_max)
         row_sum = weights.sum(axis=-1, keepdims=True)
-        probabilities = to_dtype(weights / np.where(row_sum == 0, np.float32(1), row_sum))
+        row_sum_or_1 = np.where(row_sum == 0, np.float32(1), row_sum)
+        probabilities = to_dtype(precision.weights(weights) / row_sum_or_1)
         out = to_dtype(product(probabilities, values))
         with np.errstate(divide="ignore"):
             lse = (row_max + np.log(row_sum))[..., 0]

@@ -19,7 +19,8 @@ less than the rounding that no implementation can avoid:
 - the same units of float32 for dP = dO Vᵀ and the row sum of O dO, whose difference may be zero, at
   the size of their products;
 - where float32 is declared to go through TF32, two units of TF32, one for each operand of a
-  product, on terms added in quadrature, and as many for a score, as in half precision;
+  product, on terms added in quadrature, and as many for a score, as in half precision; where inputs
+  are declared to be of FP8, one unit of that on terms added in quadrature;
 - a few units of float32 for exp, which hardware approximates;
 - the smallest normal number of float32, below which hardware may flush to zero.
 """
@@ -28,7 +29,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.attention.precision import PLAIN, TF32, Precision
 from assay.attention.reference import Result, sum_group
+from assay.workloads.values import FLOAT8
 from assay.workloads.visibility import visibility_mask
 
 BASELINE_FACTOR = 2.0
@@ -43,6 +46,9 @@ TENSORS = ("out", "dq", "dk", "dv")
 
 _MANTISSA_BITS = {"float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
 _SMALLEST_EXPONENT = {"float32": -126, "tf32": -126, "float16": -14, "bfloat16": -126}
+# With a scale, numbers of FP8 may be as small as those of float32.
+_MANTISSA_BITS |= {name: form.bits for name, form in FLOAT8.items()}
+_SMALLEST_EXPONENT |= dict.fromkeys(FLOAT8, _SMALLEST_EXPONENT["float32"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +72,13 @@ def allowances(
     dtype: str,
     visible: np.ndarray | None = None,
     keys: int | None = None,
-    tf32: bool = False,
+    precision: Precision = PLAIN,
 ) -> dict[str, Allowance]:
     """Allowances of each of TENSORS, and of lse, whose dtype is float32 always.
 
-    `keys` is the number of all keys where k and v hold only some of them; `tf32` says that products
-    of float32 are declared to be of TF32.
+    `keys` is the number of all keys where k and v hold only some of them.
     """
-    scores_in = "tf32" if tf32 else dtype
+    scores_in = TF32 if precision.is_tf32(dtype) else dtype
     group = q.shape[1] // k.shape[1]
     if visible is None:
         visible = visibility_mask(q.shape[2], k.shape[2], causal=causal)
@@ -98,8 +103,10 @@ def allowances(
         floor += score_units * ulp(sizes.score[name], "float32") * size
         if name in sizes.products:
             floor += score_units * ulp(sizes.products[name], "float32")
-        if tf32:
-            floor += TF32_UNITS * ulp(sizes.quadrature[name], "tf32")
+        if precision.is_tf32(dtype):
+            floor += TF32_UNITS * ulp(sizes.quadrature[name], TF32)
+        if precision.format:
+            floor += ulp(sizes.quadrature[name], precision.format)
         floor += _half_scores(sizes, name, scores_in) + 2.0 ** _SMALLEST_EXPONENT["float32"]
         allowed[name] = _allowance(getattr(baseline, name) - getattr(reference, name), floor)
     lse = np.where(np.isfinite(reference.lse), np.abs(reference.lse), 0.0)[..., None]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from assay import plugins
 from assay.attention import interpreted, limits, precision
 from assay.attention.limits import WorkloadLimits
+from assay.attention.precision import PLAIN, Precision
 from assay.errors import BadInput
 from assay.host import Host
 from assay.workloads.spec import WorkloadSpec
@@ -29,7 +30,7 @@ class Implementation:
     prepare: Callable[[WorkloadSpec], Callable[..., Any]] | None = None
     accepts: frozenset[str] = frozenset()
     limits: WorkloadLimits = field(default_factory=WorkloadLimits)
-    float32: str = precision.IEEE
+    precision: Precision = PLAIN
     layout: Literal["BHSD", "BSHD"] = "BHSD"
     configs: tuple[str, ...] = ()
     backward: bool | Literal["gpu"] = True
@@ -72,29 +73,31 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         for key in ("supports", "prepare", "memory")
         if hasattr(module, key)
     }
-    literals, place = plugin.literals, str(plugin.path)
-    accepts = frozenset(_names("ACCEPTS", literals["ACCEPTS"], place=place))
+    place = str(plugin.path)
+    # All but the framework, which must be known before the file is run, may be computed.
+    stated = {name: getattr(module, name, value) for name, value in plugin.literals.items()}
+    accepts = frozenset(_names("ACCEPTS", stated["ACCEPTS"], place=place))
     if unknown := sorted(accepts - set(EXTRAS)):
         raise BadInput(
             f"{plugin.path}: ACCEPTS names {', '.join(unknown)}; wanted some of {', '.join(EXTRAS)}"
         )
-    if literals["LAYOUT"] not in ("BHSD", "BSHD"):
-        raise BadInput(f"{plugin.path}: LAYOUT {literals['LAYOUT']!r} is not BHSD or BSHD")
-    _check_kernels(plugin)
+    if stated["LAYOUT"] not in ("BHSD", "BSHD"):
+        raise BadInput(f"{plugin.path}: LAYOUT {stated['LAYOUT']!r} is not BHSD or BSHD")
+    _check_kernels(stated["KERNELS"], place=place)
     return Implementation(
         name=plugin.name,
         attention=module.attention,
-        framework=literals["FRAMEWORK"],
+        framework=plugin.literals["FRAMEWORK"],
         accepts=accepts,
-        limits=limits.parse(getattr(module, "LIMITS", {}), place=place),
-        float32=precision.parse(getattr(module, "FLOAT32", precision.IEEE), place=place),
-        layout=literals["LAYOUT"],
-        configs=_names("CONFIGS", getattr(module, "CONFIGS", ()), place=place),  # may be computed
-        backward=_switch("BACKWARD", literals["BACKWARD"], "gpu", place=place),
+        limits=limits.parse(stated["LIMITS"], place=place),
+        precision=precision.parse(stated["FLOAT32"], stated["FP8"], place=place),
+        layout=stated["LAYOUT"],
+        configs=_names("CONFIGS", stated["CONFIGS"], place=place),
+        backward=_switch("BACKWARD", stated["BACKWARD"], "gpu", place=place),
         deterministic_backward=_switch(
-            "DETERMINISTIC_BACKWARD", literals["DETERMINISTIC_BACKWARD"], place=place
+            "DETERMINISTIC_BACKWARD", stated["DETERMINISTIC_BACKWARD"], place=place
         ),
-        kernels=literals["KERNELS"],
+        kernels=stated["KERNELS"],
         path=plugin.path,
         interpreted=interpreted.has_interpreted_kernels(module),
         **optional,
@@ -122,10 +125,9 @@ def _switch(literal: str, stated: object, *words: str, place: str) -> Any:
     return stated
 
 
-def _check_kernels(plugin: plugins.Plugin) -> None:
+def _check_kernels(declared: object, *, place: str) -> None:
     """Refuse KERNELS that is no dict from kinds of device to regular expressions."""
-    declared = plugin.literals["KERNELS"]
-    wanted = f"{plugin.path}: KERNELS is {declared!r}; wanted {{'cuda': 'regular expression', ...}}"
+    wanted = f"{place}: KERNELS is {declared!r}; wanted {{'cuda': 'regular expression', ...}}"
     if not isinstance(declared, dict) or set(declared) - set(DEVICE_KINDS):
         raise BadInput(f"{wanted} with keys of {', '.join(DEVICE_KINDS)}")
     for pattern in declared.values():

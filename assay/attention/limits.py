@@ -93,7 +93,9 @@ class WorkloadLimits:
         if self.dtypes and spec.dtype not in self.dtypes:
             changes["dtype"] = self.dtypes[turn % len(self.dtypes)]
         if self.head_dims:
-            changes["head_dim"] = _nearest(self.head_dims, spec.head_dim)
+            widest = self.widest or max(self.head_dims)
+            narrow = [head_dim for head_dim in self.head_dims if head_dim <= widest]
+            changes["head_dim"] = _nearest(narrow, spec.head_dim)
         elif self.widest:
             changes["head_dim"] = min(spec.head_dim, self.widest)
         if self.masks:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
 
-from assay.attention.precision import TF32
+from assay.attention.precision import SCALES, TF32, Precision
 from assay.correctness import judge
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import cost
@@ -27,6 +27,11 @@ _STATE = (
 _TF32 = (
     "float32 is computed in lower precision, with errors of the size of TF32 or float16 rounding: "
     'products in TF32 explain them; where those are intended, declare FLOAT32 = "tf32"'
+)
+_FP8_SHARE = 0.1  # of its budget; what is less has another cause
+_FP8 = (
+    "it computes in lower precision than its inputs have, with errors of the size of FP8 rounding: "
+    "inputs in FP8 explain them; where those are intended, declare {}"
 )
 
 
@@ -53,8 +58,8 @@ def failure(
         cause = likely_cause(wrong, passing, tested.bind, known)
         # No mistake is known: only rounding, where it shows, or nothing.
         unknown = not cause or "rounding" in cause or cause.startswith("it fails only ")
-        if unknown and _holds_in_tf32(tested, probe, wrong):
-            cause = _TF32
+        if unknown and (declared := _precision_that_holds(tested, probe, wrong)):
+            cause = declared
     return Measurement(
         subject=tested.name,
         metric=name,
@@ -114,14 +119,37 @@ def _passes_on_fresh_copy(
         return run_case(first, probe, spec).status == "ok" and _is_right(second, spec)
 
 
-def _holds_in_tf32(
+def _precision_that_holds(
     tested: TestedImplementation, probe: ModuleType, specs: Sequence[WorkloadSpec]
-) -> bool:
-    """Return whether the failing cases are all of float32 and hold where TF32 is declared."""
-    if {spec.dtype for spec in specs} != {"float32"}:
-        return False
-    declared = replace(tested, implementation=replace(tested.implementation, float32=TF32))
-    return all(run_case(declared, probe, spec).status == "ok" for spec in specs)
+) -> str | None:
+    """Return that a lower precision explains the failing cases, with the line to declare it: TF32
+    where all are of float32, or FP8 with the finest scale, which must not explain far more."""
+    only_float32 = {spec.dtype for spec in specs} == {"float32"}
+    if only_float32 and _shares(tested, probe, specs, Precision(float32=TF32)):
+        return _TF32
+    for scale in SCALES:
+        shares = _shares(tested, probe, specs, Precision(format="e4m3", scale=scale))
+        if shares and min(shares) > _FP8_SHARE:
+            return _FP8.format(f'FP8 = {{"format": "e4m3", "scale": "{scale}"}}')
+    return None
+
+
+def _shares(
+    tested: TestedImplementation,
+    probe: ModuleType,
+    specs: Sequence[WorkloadSpec],
+    precision: Precision,
+) -> list[float] | None:
+    """Return the shares of their budgets that cases take where a precision is declared; None where
+    one of them fails all the same."""
+    declared = replace(tested, implementation=replace(tested.implementation, precision=precision))
+    shares = []
+    for spec in specs:
+        result = run_case(declared, probe, spec)
+        if result.status != "ok":
+            return None
+        shares.append(result.share or 0.0)
+    return shares
 
 
 def _is_right(tested: TestedImplementation, spec: WorkloadSpec) -> bool:

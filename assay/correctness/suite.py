@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any
 
 from assay.attention import interpreted
-from assay.attention.precision import THROUGH_TF32, is_tf32
 from assay.correctness import domain, second_process
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
@@ -192,8 +191,10 @@ def _conditions(
     tested: TestedImplementation, generator: CaseGenerator, shapes: Sequence[WorkloadSpec]
 ) -> Iterator[tuple[str, tuple[str, Any]]]:
     """Yield what else the verdicts depend on: its name, and it in words and as data."""
-    if any(is_tf32(dtype, tested.implementation.float32) for dtype in generator.dtypes):
-        yield "float32", (THROUGH_TF32, tested.implementation.float32)
+    precision = tested.implementation.precision
+    for text in dict.fromkeys(map(precision.words, generator.dtypes)):
+        if text:
+            yield precision.declared[0], (text, precision.declared[1])
     if tested.implementation.interpreted:
         text = f"{interpreted.WRONG_DTYPE} was not examined: {interpreted.REFUSAL}"
         yield "not_examined", (text, [interpreted.WRONG_DTYPE])

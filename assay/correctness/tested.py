@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from assay.attention.contract import Implementation
-from assay.attention.precision import TF32, THROUGH_TF32
 from assay.captures.inputs import make
 from assay.correctness.cases import CaseGenerator
 from assay.correctness.second_process import SecondProcessResult
@@ -35,8 +34,8 @@ class TestedImplementation:
     @property
     def source(self) -> str:
         """Source of the budgets of its verdicts, in words."""
-        through = f"; {THROUGH_TF32}" if self.implementation.float32 == TF32 else ""
-        return f"{SOURCE}{through}"
+        words = self.implementation.precision.words("float32")
+        return f"{SOURCE}; {words}" if words else SOURCE
 
     def takes(self, spec: WorkloadSpec) -> bool:
         """Return whether it does not refuse a case, without calling it."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from assay.attention import baseline, reference
 from assay.attention.budget import allowances
-from assay.attention.precision import IEEE, THROUGH_TF32, is_tf32
+from assay.attention.precision import PLAIN, Precision
 from assay.subjects import sampling
 from assay.subjects.contract import SOURCE, Expected
 from assay.workloads.spec import WorkloadSpec
@@ -17,13 +17,13 @@ _SPOT_PAIRS, _SPOT_ROWS = 3, 4  # of batch and head, and rows of each
 
 
 @lru_cache(maxsize=8)
-def expected(workload: Workload, device: str = "cpu", float32: str = IEEE) -> Expected:
+def expected(workload: Workload, device: str = "cpu", precision: Precision = PLAIN) -> Expected:
     """The reference's results for a workload and the budget of each tensor; `device` may help
-    where there is much to compute, `float32` is what an implementation declares."""
-    tf32 = is_tf32(workload.spec.dtype, float32)
-    source = f"{SOURCE}; {THROUGH_TF32}" if tf32 else SOURCE
+    where there is much to compute, `precision` is what an implementation declares."""
+    words = precision.words(workload.spec.dtype)
+    source = f"{SOURCE}; {words}" if words else SOURCE
     if scores(workload.spec) > _MOST_SCORES:
-        some = sampling.sample(workload, device=device, tf32=tf32)
+        some = sampling.sample(workload, device=device, precision=precision)
         return Expected(result=some.result, allowed=some.allowed, index=some.index, source=source)
     arrays = {"q": workload.q, "k": workload.k, "v": workload.v, "grad_out": workload.grad_out}
     setting = {
@@ -34,8 +34,8 @@ def expected(workload: Workload, device: str = "cpu", float32: str = IEEE) -> Ex
     dtype = workload.spec.dtype
     right = reference.attention(**arrays, **setting)
     with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
-        plain = baseline.attention(**arrays, **setting, dtype=dtype, tf32=tf32)
-        allowed = allowances(right, plain, **arrays, **setting, dtype=dtype, tf32=tf32)
+        plain = baseline.attention(**arrays, **setting, dtype=dtype, precision=precision)
+        allowed = allowances(right, plain, **arrays, **setting, dtype=dtype, precision=precision)
     return Expected(result=right, allowed=allowed, source=source)
 
 
@@ -45,8 +45,7 @@ def scores(spec: WorkloadSpec) -> int:
 
 
 @lru_cache(maxsize=1)
-def spots(workload: Workload, float32: str = IEEE) -> Expected:
+def spots(workload: Workload, precision: Precision = PLAIN) -> Expected:
     """A few rows of out and dq."""
-    tf32 = is_tf32(workload.spec.dtype, float32)
-    few = sampling.sample_rows(workload, pairs=_SPOT_PAIRS, rows=_SPOT_ROWS, tf32=tf32)
+    few = sampling.sample_rows(workload, pairs=_SPOT_PAIRS, rows=_SPOT_ROWS, precision=precision)
     return Expected(result=few.result, allowed=few.allowed, index=few.index)

@@ -14,6 +14,7 @@ import numpy as np
 
 from assay.attention import baseline, reference
 from assay.attention.budget import Allowance, allowances
+from assay.attention.precision import PLAIN, Precision
 from assay.attention.reference import Result
 from assay.instruments.out_of_memory import ran_out
 from assay.subjects import device_reference
@@ -38,10 +39,10 @@ class Sampled:
     index: dict[str, Index]
 
 
-def sample(workload: Workload, *, device: str = "cpu", tf32: bool = False) -> Sampled:
+def sample(workload: Workload, *, device: str = "cpu", precision: Precision = PLAIN) -> Sampled:
     """Some rows of out, LSE and dq, and some keys of dk and dv; which ones the seed decides."""
-    by_row = sample_rows(workload, tf32=tf32)
-    by_key = _sample_keys(workload, device, tf32=tf32)
+    by_row = sample_rows(workload, precision=precision)
+    by_key = _sample_keys(workload, device, precision=precision)
     return Sampled(
         result=Result(
             out=by_row.result.out,
@@ -56,7 +57,7 @@ def sample(workload: Workload, *, device: str = "cpu", tf32: bool = False) -> Sa
 
 
 def sample_rows(
-    workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS, tf32: bool = False
+    workload: Workload, *, pairs: int = _PAIRS, rows: int = _ROWS, precision: Precision = PLAIN
 ) -> Sampled:
     """Some rows of out, LSE and dq."""
     spec = workload.spec
@@ -76,10 +77,10 @@ def sample_rows(
     setting = {"causal": spec.causal, "scale": spec.scale, "visible": visible}
     index = (batch[:, None, None], head[:, None, None], row[:, None])
     wanted = {name: index for name in ("out", "lse", "dq")}
-    return _held(arrays, setting, spec.dtype, wanted, tf32=tf32)
+    return _held(arrays, setting, spec.dtype, wanted, precision=precision)
 
 
-def _sample_keys(workload: Workload, device: str, *, tf32: bool) -> Sampled:
+def _sample_keys(workload: Workload, device: str, *, precision: Precision) -> Sampled:
     """Some rows of dk and dv."""
     spec = workload.spec
     group = spec.heads // spec.kv_heads
@@ -113,7 +114,7 @@ def _sample_keys(workload: Workload, device: str, *, tf32: bool) -> Sampled:
     }
     index = (batch[:, None, None], kv_head[:, None, None], key[:, None])
     wanted = {name: index for name in ("dk", "dv")}
-    return _held(arrays, setting, spec.dtype, wanted, keys=spec.key_length, tf32=tf32)
+    return _held(arrays, setting, spec.dtype, wanted, keys=spec.key_length, precision=precision)
 
 
 def _over_all_keys(workload: Workload, batch: int, kv_head: int, device: str) -> Result:
@@ -153,13 +154,15 @@ def _held(
     index: dict[str, Index],
     keys: int | None = None,
     *,
-    tf32: bool,
+    precision: Precision,
 ) -> Sampled:
     right = reference.attention(**arrays, **setting)
     with np.errstate(invalid="ignore", over="ignore"):  # the baseline may overflow, as its dtype
-        plain = baseline.attention(**arrays, **setting, dtype=dtype, tf32=tf32)
+        plain = baseline.attention(**arrays, **setting, dtype=dtype, precision=precision)
         plainly = {name: value for name, value in setting.items() if name != "known"}
-        allowed = allowances(right, plain, **arrays, **plainly, dtype=dtype, keys=keys, tf32=tf32)
+        allowed = allowances(
+            right, plain, **arrays, **plainly, dtype=dtype, keys=keys, precision=precision
+        )
     return Sampled(result=right, allowed={name: allowed[name] for name in index}, index=index)
 
 

@@ -123,10 +123,10 @@ class SequenceSubject:
 
     def expected(self, workload: Workload | None = None) -> Expected:
         """Right values of its workload, or of another, and the budgets that it is held to."""
-        return expected(workload or self.workload, self.device, self.implementation.float32)
+        return expected(workload or self.workload, self.device, self.implementation.precision)
 
     def spots(self) -> Expected:
-        return spots(self.workload, self.implementation.float32)
+        return spots(self.workload, self.implementation.precision)
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         like = self.inputs[_LIKE[tensor]]

@@ -15,13 +15,24 @@ import hashlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
 
     from assay.workloads.spec import WorkloadSpec
 
+
+class Float8(NamedTuple):
+    """A format of FP8: bits of its mantissa, the exponent of its smallest normal number and its
+    largest number."""
+
+    bits: int
+    smallest: int
+    largest: float
+
+
+FLOAT8 = {"e4m3": Float8(3, -6, 448.0), "e5m2": Float8(2, -14, 57344.0)}
 WHOLE = 1 << 24
 BLOCK = 1 << 22
 
@@ -121,6 +132,17 @@ def truncated_to_tf32(values: "np.ndarray") -> "np.ndarray":
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     cut = (bits & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isnan(values), np.float32(np.nan), cut)
+
+
+def rounded_to_float8(values: "np.ndarray", kind: str) -> "np.ndarray":
+    """The nearest values that FP8 can hold, ties to even, as float32; what is beyond its largest
+    number becomes that."""
+    import numpy as np
+
+    form = FLOAT8[kind]
+    _, exponent = np.frexp(np.abs(values))  # values are below 2 to the exponent
+    step = np.ldexp(np.float32(1), np.maximum(exponent - 1, form.smallest) - form.bits)
+    return np.clip(np.rint(values / step) * step, -form.largest, form.largest).astype(np.float32)
 
 
 def map_blocks(

@@ -41,6 +41,14 @@ def test_a_declaration_that_makes_no_sense_is_refused(tmp_path, declared, words)
         contract.load(str(path))
 
 
+def test_declarations_may_be_computed(tmp_path):
+    """Of two names in one line the reader of literals sees neither: there was a backward pass."""
+    path = tmp_path / "mine.py"
+    path.write_text(FILE.format("BACKWARD, LAYOUT = not True, 'BS' + 'HD'"))
+    implementation = contract.load(str(path))
+    assert not implementation.backward and implementation.layout == "BSHD"
+
+
 @pytest.mark.parametrize("declared", ["['a', 'b']", "('a', 'b')", "tuple({'a': 1, 'b': 2})"])
 def test_configurations_may_be_computed(tmp_path, declared):
     path = tmp_path / "mine.py"

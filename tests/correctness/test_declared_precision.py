@@ -1,4 +1,4 @@
-"""FLOAT32 = "tf32": a kernel that declares it is held to TF32, one that does not to float32."""
+"""FLOAT32 = "tf32" and FP8: what declares them is held to them, what does not to its dtype."""
 
 import pytest
 
@@ -100,4 +100,101 @@ def test_a_declaration_may_be_computed(tmp_path):
     stated = 'FLOAT32 = "tf32" if torch.__version__ else "ieee"'
     path = tmp_path / "mine.py"
     written(path, declared=stated, bits=13)
-    assert contract.load(str(path)).float32 == "tf32"
+    assert contract.load(str(path)).precision.float32 == "tf32"
+
+
+FP8_FILE = '''"""Attention whose inputs and weights are rounded to FP8, forwards only."""
+import torch
+
+FRAMEWORK, BACKWARD = "torch", False
+DECLARED
+AXES = {"token": 3, "head": (2, 3), "tensor": (0, 1, 2, 3)}["SCALE"]
+
+
+def cut(x):
+    scale = x.float().abs().amax(AXES, keepdim=True) / torch.finfo(FORMAT).max
+    scale = torch.where(scale > 0, scale, 1.0)
+    return (x.float() / scale).to(FORMAT).float() * scale
+
+
+FORMAT = torch.float8_e4m3fn
+
+
+def attention(q, k, v, *, causal, scale):
+    group, dtype = q.shape[1] // k.shape[1], q.dtype
+    q, k, v = cut(q), cut(k), cut(v)
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    scores = scale * (q @ k.mT)
+    seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+    seen = seen.tril(k.shape[2] - q.shape[2]) if causal else seen
+    scores = scores.masked_fill(~seen, -3e38)
+    weights = (scores - scores.amax(-1, keepdim=True)).exp().masked_fill(~seen, 0.0)
+    total = weights.sum(-1, keepdim=True).clamp_min(1e-30)
+    return (weights.to(FORMAT).float() @ v / total).to(dtype)
+'''
+
+
+def written_in_fp8(path, *, declared, scale="head", **changes):
+    """Write the file with some of its text changed."""
+    text = FP8_FILE.replace("DECLARED", f"FP8 = {declared}" if declared else "")
+    text = text.replace('"SCALE"', f'"{scale}"')
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize("scale", ["token", "head", "tensor"])
+def test_inputs_in_fp8_hold_where_they_are_declared(tmp_path, scale):
+    declared = {"format": "e4m3", "scale": scale}
+    file = written_in_fp8(tmp_path / "fp8.py", declared=declared, scale=scale)
+    verdict = assay.check(file, quick=True)
+    assert verdict and f"inputs in FP8 e4m3 with a scale for each {scale}, as declared" in str(
+        verdict
+    )
+    (worst,) = [max(m.samples) for m in verdict.holding if m.metric == "accuracy"]
+    assert 0.2 < worst < 1
+
+
+def test_inputs_in_fp8_fail_undeclared_and_are_told_how_to_declare_them(tmp_path):
+    file = written_in_fp8(tmp_path / "fp8.py", declared=None)
+    verdict = assay.check(file, quick=True, probes=["accuracy"])
+    (failure,) = verdict.failures
+    assert 'where those are intended, declare FP8 = {"format": "e4m3", ' in failure.cause
+
+
+def test_inputs_with_fewer_bits_than_declared_fail(tmp_path):
+    """e5m2 has two bits of mantissa, and e4m3 three."""
+    file = tmp_path / "coarse.py"
+    declared = {"format": "e4m3", "scale": "head"}
+    written_in_fp8(file, declared=declared, e4m3fn="e5m2")
+    assert not assay.check(str(file), quick=True, probes=["accuracy"])
+    written_in_fp8(file, declared=declared | {"format": "e5m2"}, e4m3fn="e5m2")
+    assert assay.check(str(file), quick=True, probes=["accuracy"])
+
+
+MISTAKES = {
+    "mask": {"k.shape[2] - q.shape[2]": "0"},
+    "future": {"k.shape[2] - q.shape[2]": "k.shape[2] - q.shape[2] + 1"},
+    "scale": {"scale * (q @ k.mT)": "scale * 1.1 * (q @ k.mT)"},
+    "heads": {"repeat_interleave(group, dim=1)": "repeat(1, group, 1, 1)"},
+}
+
+
+@pytest.mark.parametrize("changes", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_seen_through_the_budget_of_fp8(tmp_path, changes):
+    declared = {"format": "e4m3", "scale": "head"}
+    file = written_in_fp8(tmp_path / "wrong.py", declared=declared, **changes)
+    assert not assay.check(file, quick=True, probes=["accuracy", "shapes", "causality"])
+
+
+@pytest.mark.parametrize(
+    "value", ["'e4m3'", "{'format': 'e4m3'}", "{'format': [], 'scale': 'head'}"]
+)
+def test_other_values_of_fp8_are_refused_with_what_is_allowed(tmp_path, value):
+    file = written_in_fp8(tmp_path / "odd.py", declared=value)
+    with pytest.raises(
+        BadInput, match=r"odd.py: FP8 is .*; wanted a dict with the format \(e4m3, "
+    ):
+        contract.load(file)
