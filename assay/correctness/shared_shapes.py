@@ -49,13 +49,17 @@ def shapes(
     limits: WorkloadLimits,
     takes: Callable[[WorkloadSpec], bool],
 ) -> list[WorkloadSpec]:
-    """Return at most a dozen workloads of different shapes inside limits, the looks first."""
+    """Return at most a dozen workloads of different shapes inside limits, the looks first. What is
+    refused for its scale alone has the usual one."""
     plain = [
         replace(spec, layout="plain")
         for spec in (*looks(base, dtypes), *_forms(base, dtypes, _OTHERS))
     ]
     fitted = [limits.fitted(spec, turn) for turn, spec in enumerate(plain)]
-    different = {_shape(spec): spec for spec in reversed(fitted) if spec and takes(spec)}
+    usual = [
+        replace(spec, scale_percent=100) if spec and not takes(spec) else spec for spec in fitted
+    ]
+    different = {_shape(spec): spec for spec in reversed(usual) if spec and takes(spec)}
     return list(reversed(different.values()))
 
 

@@ -28,11 +28,15 @@ def shape(spec):
     return (*sizes, spec.head_dim, spec.dtype, spec.causal)
 
 
-def shared(**stated):
+def shared(*, any_scale=True, **stated):
     base = CASES.spec(length=64, head_dim=64)
     within = limits.parse(stated, place="")
     fitted = within.fitted(base)
-    return shapes(fitted, CASES.dtypes, within, lambda spec: within.refusal(spec) is None)
+
+    def takes(spec):
+        return within.refusal(spec) is None and (any_scale or spec.scale_percent == 100)
+
+    return shapes(fitted, CASES.dtypes, within, takes)
 
 
 @pytest.mark.parametrize("generator", [CASES, QUICK], ids=["all", "quick"])
@@ -46,10 +50,12 @@ def test_cases_in_shared_shapes_have_all_that_a_defect_may_depend_on(name, gener
     assert wanted <= set().union(*map(features, few), set())
 
 
+@pytest.mark.parametrize("any_scale", [True, False])
 @pytest.mark.parametrize("name", ["accuracy", "gradients", "shapes"])
-def test_quick_cases_in_shared_shapes_have_rows_that_see_no_key(name):
-    """flax's attention, which averages such rows, was once failed for its rounding alone."""
-    few = brought_to(shared(), PROBES[name].cases(QUICK))
+def test_quick_cases_in_shared_shapes_have_rows_that_see_no_key(name, any_scale):
+    """flax's attention, which averages such rows and takes no scale, was once failed for its
+    rounding alone."""
+    few = brought_to(shared(any_scale=any_scale, groups=[1]), PROBES[name].cases(QUICK))
     assert any(spec.causal and spec.query_length > spec.key_length for spec in few)
 
 
