@@ -1,5 +1,7 @@
 """Verdicts on right and wrong functions, and the likely cause in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -149,6 +151,18 @@ def test_the_condition_that_failing_cases_share(holds, words):
     specs = CaseGenerator(seed=1, count=1, quick=False, gpu=True).random(150, "conditions")
     failing, passing = [s for s in specs if holds(s)], [s for s in specs if not holds(s)]
     assert patterns.common_condition(failing, passing) == words
+
+
+def test_of_two_pairs_of_conditions_the_likelier_is_told():
+    """Rows that see no key were told as "where Sq != Sk and Sq > 100" of a kernel that compiles."""
+    lengths = {(129, 65): True, (65, 33): False, (33, 65): True, (257, 257): True}
+    specs = {
+        sizes: CASES.spec(query_length=sizes[0], key_length=sizes[1], causal=causal)
+        for sizes, causal in lengths.items()
+    }
+    blind = specs.pop((129, 65))
+    words = patterns.common_condition([blind, replace(blind, seed=7)], list(specs.values()))
+    assert words == "where the mask is causal and Sq > Sk"
 
 
 def test_a_condition_is_not_read_into_one_case():

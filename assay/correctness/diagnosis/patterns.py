@@ -31,7 +31,9 @@ def common_condition(
     for text, holds in conditions:
         if _separates(holds, failing, passing):
             return text
-    for (first_text, first), (second_text, second) in combinations(conditions, 2):
+    # Conditions stand from what defects often depend on to what they seldom do.
+    for one, other in sorted(combinations(range(len(conditions)), 2), key=sum):
+        (first_text, first), (second_text, second) = conditions[one], conditions[other]
         if _separates(lambda spec, a=first, b=second: a(spec) and b(spec), failing, passing):
             return f"{first_text} and {second_text.removeprefix('where ')}"
     return None
