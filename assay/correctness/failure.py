@@ -28,7 +28,8 @@ _TF32 = (
     "float32 is computed in lower precision, with errors of the size of TF32 or float16 rounding: "
     'products in TF32 explain them; where those are intended, declare FLOAT32 = "tf32"'
 )
-_FP8_SHARE = 0.1  # of its budget; what is less has another cause
+# What FP8 explains takes this share of its budget, and exceeds that of its dtype so many times.
+_FP8_SHARE, _FP8_EXCESS = 0.1, 4.0
 _FP8 = (
     "it computes in lower precision than its inputs have, with errors of the size of FP8 rounding: "
     "inputs in FP8 explain them; where those are intended, declare {}"
@@ -58,7 +59,8 @@ def failure(
         cause = likely_cause(wrong, passing, tested.bind, known)
         # No mistake is known: only rounding, where it shows, or nothing.
         unknown = not cause or "rounding" in cause or cause.startswith("it fails only ")
-        if unknown and (declared := _precision_that_holds(tested, probe, wrong)):
+        excess = max(result.share or 0.0 for result in (*failing, smallest))
+        if unknown and (declared := _precision_that_holds(tested, probe, wrong, excess)):
             cause = declared
     return Measurement(
         subject=tested.name,
@@ -120,14 +122,15 @@ def _passes_on_fresh_copy(
 
 
 def _precision_that_holds(
-    tested: TestedImplementation, probe: ModuleType, specs: Sequence[WorkloadSpec]
+    tested: TestedImplementation, probe: ModuleType, specs: Sequence[WorkloadSpec], excess: float
 ) -> str | None:
     """Return that a lower precision explains the failing cases, with the line to declare it: TF32
-    where all are of float32, or FP8 with the finest scale, which must not explain far more."""
+    where all are of float32, or FP8 with the finest scale, which must not explain far more.
+    `excess` is the largest of their errors, as a multiple of the budget that they exceed."""
     only_float32 = {spec.dtype for spec in specs} == {"float32"}
     if only_float32 and _shares(tested, probe, specs, Precision(float32=TF32)):
         return _TF32
-    for scale in SCALES:
+    for scale in SCALES if excess > _FP8_EXCESS else ():
         shares = _shares(tested, probe, specs, Precision(format="e4m3", scale=scale))
         if shares and min(shares) > _FP8_SHARE:
             return _FP8.format(f'FP8 = {{"format": "e4m3", "scale": "{scale}"}}')

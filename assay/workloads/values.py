@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from assay.workloads.spec import WorkloadSpec
 
 
-class Float8(NamedTuple):
+class Float8Kind(NamedTuple):
     """A format of FP8: bits of its mantissa, the exponent of its smallest normal number and its
     largest number."""
 
@@ -32,7 +32,7 @@ class Float8(NamedTuple):
     largest: float
 
 
-FLOAT8 = {"e4m3": Float8(3, -6, 448.0), "e5m2": Float8(2, -14, 57344.0)}
+FLOAT8 = {"e4m3": Float8Kind(3, -6, 448.0), "e5m2": Float8Kind(2, -14, 57344.0)}
 WHOLE = 1 << 24
 BLOCK = 1 << 22
 

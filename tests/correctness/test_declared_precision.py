@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 
 import assay
 from assay.attention import contract
+from assay.attention.sequence import eager
 from assay.errors import BadInput
 from assay.records.verdicts import CONDITIONS
 
@@ -162,6 +163,18 @@ def test_inputs_in_fp8_fail_undeclared_and_are_told_how_to_declare_them(tmp_path
     verdict = assay.check(file, quick=True, probes=["accuracy"])
     (failure,) = verdict.failures
     assert 'where those are intended, declare FP8 = {"format": "e4m3", ' in failure.cause
+
+
+def test_what_exceeds_its_budget_by_little_is_not_told_as_fp8():
+    """A kernel of bfloat16 with sums in bfloat16 was, which is 2.2 times beyond it."""
+
+    def attention(q, k, v, *, causal, scale):
+        out = eager.attention(q, k, v, causal=causal, scale=scale)
+        noise = 0.03 * out.abs().amax() * torch.cos(1e4 * out.float())
+        return out + (noise if out.dtype == torch.bfloat16 else 0 * noise).to(out.dtype)
+
+    (failure,) = assay.check(attention, quick=True, probes=["accuracy"], backward=False).failures
+    assert 1 < failure.value < 4 and "FP8" not in (failure.cause or "")
 
 
 def test_inputs_with_fewer_bits_than_declared_fail(tmp_path):
