@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from assay.errors import BadInput
-from assay.kv.contract import State, Stream
+from assay.kv.contract import Layout, State, Stream
 
 
 @dataclass
@@ -24,6 +24,7 @@ class LayerCache:
     pending: dict[str, torch.Tensor] = field(default_factory=dict)
     # Codecs made ready with the weights of the first call, which all that is kept depends on.
     codecs: Sequence[Any] | None = None
+    layout: Layout | None = None  # in the place of the layer's own
 
     def append(self, new: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Write the new tokens of some streams; return all tokens of these, as views.
@@ -84,10 +85,12 @@ def new_cache(
     batch: int,
     capacity: int,
     device: torch.device | str,
+    layout: Layout | None = None,
 ) -> Cache:
     """An empty cache with room for `capacity` tokens of `batch` sequences.
 
-    `layers` names the streams and the states of each layer.
+    `layers` names the streams and the states of each layer; `layout` is kept in the place of those
+    that the layers have.
     """
     if batch < 1 or capacity < 1:
         raise BadInput(f"a cache for {batch} sequences of {capacity} tokens; give at least 1 of 1")
@@ -96,6 +99,7 @@ def new_cache(
             LayerCache(
                 buffers={s.name: _buffer(s, batch, capacity, device) for s in streams},
                 states={s.name: _zeros((batch, s.width), s.dtype, device) for s in states},
+                layout=layout,
             )
             for streams, states in layers
         ],

@@ -3,8 +3,10 @@
 A layout is a file in layouts/ with three functions. `streams(spec)` names what is kept, one entry
 for each tensor: its bytes follow from that and from nothing else. `encode(values, codecs)` makes
 what is kept of what a layer computed, `decode(stored, codecs)` makes of it again what attention
-reads. A layer goes through both in training too, without a cache: attention never sees anything
-that a cache would not give back, so a codec cannot be left out of the graph.
+reads, in its own dtype or a wider one. A layer goes through both in training too, without a cache:
+attention never sees anything that a cache would not give back, so a codec cannot be left out of the
+graph. A cache may keep another layout than its layer is trained with; then it is the cache's that
+every token goes through.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -44,7 +44,9 @@ MODEL_SECONDS = "examination_s"
 NOT_EXAMINED = "not examined: "  # begins the reason of a gate that applies and could not look
 
 # Bytes of a number, by the dtype that a workload's specification names.
+# Bytes of one element, by dtype: those that workloads have, and those that only caches keep.
 ELEMENT_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
+ELEMENT_BYTES |= {"float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1, "uint8": 1}
 
 
 class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,22 +92,30 @@ class Half:
         return code.repeat_interleave(2, dim=-1)
 
 
+LATENTS = ("mla_latent", "splice")
+
+
 @pytest.mark.parametrize("name", plugins.listing("layouts"))
 def test_a_layout_counts_what_it_keeps(name):
     layout = contract.load(name)
     values = {
         stream.name: torch.randn(2, *([stream.heads] if stream.heads else []), 5, stream.width)
-        for stream in contract.load("dense" if name == "dense" else "mla_latent").streams(SPEC)
+        for stream in contract.load("mla_latent" if name in LATENTS else "dense").streams(SPEC)
     }
-    if name != "dense":
+    if name in LATENTS:
         values["latent"], values["rope"] = values["latent"].split((256, 32), dim=-1)
-    stored = layout.encode({n: v.to(torch.bfloat16) for n, v in values.items()}, [Half()])
+    values = {name: value.to(torch.bfloat16) for name, value in values.items()}
+    stored = layout.encode(values, [Half()])
     assert sum(s.numel() * s.element_size() for s in stored.values()) == (
         2 * 5 * layout.bytes_per_token(SPEC)
     )
+    assert {n: (str(t.dtype), t.shape[-1]) for n, t in stored.items()} == {
+        s.name: (f"torch.{s.dtype}", s.width) for s in layout.streams(SPEC)
+    }
     again = layout.decode(stored, [Half()])
-    back = torch.cat([values["latent"], values["rope"]], -1) if "latent" in again else values["k"]
-    same = torch.equal(again.get("latent", again.get("k")), back.to(torch.bfloat16))
+    if name in LATENTS:
+        values["latent"] = torch.cat([values["latent"], values.pop("rope")], dim=-1)
+    same = all(torch.equal(again[name].to(value.dtype), value) for name, value in values.items())
     assert same == layout.exact
 
 
@@ -116,3 +124,10 @@ def test_bytes_of_known_layouts():
     assert sizes["dense"] == 2 * 12 * 64 * 2
     assert sizes["mla_latent"] == (256 + 32) * 2
     assert sizes["splice"] == (128 + 32) * 2
+    per_vector = {
+        "k16v8": (2 * 64, 64 + 2), "k16v8_e5m2": (2 * 64, 64 + 2), "k8v16": (64 + 2, 2 * 64),
+        "k8v8": (64 + 2,) * 2, "int8": (64 + 2 * 2,) * 2, "int4": (32 + 2 * 2,) * 2,
+        "mxfp4": (32 + 2,) * 2, "nvfp4": (32 + 4 + 4,) * 2,
+    }  # fmt: skip
+    for name, (key, value) in per_vector.items():
+        assert sizes[name] == 12 * (key + value), name
