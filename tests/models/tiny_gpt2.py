@@ -52,9 +52,9 @@ def tokens(batch: int = 2, length: int = 16, *, seed: int = 0) -> torch.Tensor:
     return torch.randint(0, 61, (batch, length), generator=torch.Generator().manual_seed(seed))
 
 
-def decode(model: torch.nn.Module, idx: torch.Tensor, chunks: list[int]) -> torch.Tensor:
-    """Logits of `idx`, read through a cache in chunks of these sizes."""
-    cache, chunked, start = model.new_cache(len(idx)), [], 0
+def decode(model: torch.nn.Module, idx: torch.Tensor, chunks: list[int], **options) -> torch.Tensor:
+    """Logits of `idx`, read through a cache made with `options` in chunks of these sizes."""
+    cache, chunked, start = model.new_cache(len(idx), **options), [], 0
     with torch.no_grad():
         for size in chunks:
             logits, _, cache = model(idx[:, start : start + size], cache=cache)

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from assay import plugins
+from assay.errors import BadInput
 from assay.kv import contract
 from assay.kv.cache import LayerCache
 from assay.kv.contract import KVSpec, Layout, Stream
@@ -48,11 +49,18 @@ class SelfAttention(nn.Module):
         self.layout = contract.load(self.source.layout, beside)
         self.c_proj = linear(config, config.n_head * config.head_dim, config.n_embd, residual=True)
 
-    def streams(self, dtype: str) -> tuple[Stream, ...]:
-        """Streams that a cache keeps of each token."""
+    def streams(self, dtype: str, layout: Layout | None = None) -> tuple[Stream, ...]:
+        """Streams that a cache keeps of each token, in another layout than the layer's own where
+        one is given."""
         codes = tuple(codec.code_width for codec in self.codecs)
         spec = self.source.kv_spec(dtype, codes) if codes else self.source.kv_spec(dtype)
-        return self.layout.streams(spec)
+        streams = (layout or self.layout).streams(spec)
+        if layout and (not spec.value_heads or "v" not in {stream.name for stream in streams}):
+            raise BadInput(
+                f"layout {layout.name} cannot stand for {self.layout.name}, which this layer's "
+                "cache has: only layouts of keys and values take each other's place"
+            )
+        return streams
 
     def forward(
         self,
@@ -89,6 +97,8 @@ class SelfAttention(nn.Module):
         """The layout with its codecs; for a cache they are made ready once."""
         if past is None:
             return LayerCodec(self.layout, list(self.codecs))
+        if past.layout:
+            return LayerCodec(past.layout, ())
         if past.codecs is None:
             with torch.no_grad():
                 past.codecs = [codec.ready() for codec in self.codecs]
@@ -169,7 +179,10 @@ class DenseProjection(nn.Module):
         **mode: bool,
     ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
-        return ExpandedOperands(new=values, all=stored, scale=self.scale, **mode)
+        decoded = codec.decode(stored)
+        # What has fewer bits comes back in more than the layer computes in.
+        read = {name: value.to(values["q"].dtype) for name, value in decoded.items()}
+        return ExpandedOperands(new=values, all=read, scale=self.scale, **mode)
 
     def swap_roles_(self) -> bool:
         """Exchange the weights of queries and keys; True, for they are made alike."""

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from assay.kv.cache import LayerCache
-from assay.kv.contract import State, Stream
+from assay.kv.contract import Layout, State, Stream
 from assay.models.gpt2.attention import SelfAttention
 from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.mlp import Context, Coupling, DenseMLP
@@ -35,9 +35,11 @@ class Block(nn.Module):
         self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.drop = nn.Dropout(config.dropout)
 
-    def kept(self, dtype: str) -> tuple[tuple[Stream, ...], tuple[State, ...]]:
+    def kept(
+        self, dtype: str, layout: Layout | None = None
+    ) -> tuple[tuple[Stream, ...], tuple[State, ...]]:
         """Streams of each token and states of a sequence that a cache keeps for this block."""
-        streams = self.attn.streams(dtype)
+        streams = self.attn.streams(dtype, layout)
         states: tuple[State, ...] = ()
         for coupling in self._coupled():
             streams += coupling.streams(dtype)

@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from assay.errors import BadInput
+from assay.kv import contract
 from assay.kv.cache import Cache, new_cache
-from assay.kv.contract import State, Stream
+from assay.kv.contract import Layout, State, Stream
 from assay.models.gpt2.block import Block
 from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config, completed
 from assay.models.gpt2.linear import embedding
@@ -69,30 +70,45 @@ class Decoder(nn.Module):
         return count - self.wpe.weight.numel() if non_embedding else count
 
     def new_cache(
-        self, batch: int, *, capacity: int | None = None, dtype: torch.dtype | None = None
+        self,
+        batch: int,
+        *,
+        capacity: int | None = None,
+        dtype: torch.dtype | None = None,
+        layout: str | Layout | None = None,
     ) -> Cache:
         """An empty cache for `batch` sequences of up to `capacity` tokens (block_size), in the
-        dtype of the weights unless the model computes in another."""
+        dtype of the weights unless the model computes in another. `layout` is one of kv/layouts,
+        or its name, that keeps keys and values in fewer bits."""
+        own = contract.load(layout) if isinstance(layout, str) else layout
         return new_cache(
-            self._kept(dtype),
+            self._kept(dtype, own),
             batch=batch,
             capacity=capacity or self.config.block_size,
             device=self.wte.weight.device,
+            layout=own,
         )
 
-    def cache_bytes(self, batch: int, tokens: int, dtype: torch.dtype | None = None) -> int:
+    def cache_bytes(
+        self,
+        batch: int,
+        tokens: int,
+        dtype: torch.dtype | None = None,
+        layout: str | Layout | None = None,
+    ) -> int:
         """Bytes that a cache keeps of `tokens` tokens in each of `batch` sequences, by layout."""
-        kept = self._kept(dtype)
+        own = contract.load(layout) if isinstance(layout, str) else layout
+        kept = self._kept(dtype, own)
         per_token = sum(stream.bytes_per_token for streams, _ in kept for stream in streams)
         fixed = sum(state.bytes for _, states in kept for state in states)
         return batch * (tokens * per_token + fixed)
 
     def _kept(
-        self, dtype: torch.dtype | None
+        self, dtype: torch.dtype | None, layout: Layout | None
     ) -> list[tuple[tuple[Stream, ...], tuple[State, ...]]]:
         """Streams and states of every block."""
         name = str(dtype or self.wte.weight.dtype).removeprefix("torch.")
-        return [block.kept(name) for block in self.h]
+        return [block.kept(name, layout) for block in self.h]
 
     def set_coupling(self, share: float) -> None:
         """Set the share of the reciprocal MLP, 0 to 1: a trainer may raise it as it begins."""
