@@ -1,16 +1,14 @@
 """Parameters and cache of a model at GPT-2 124M size, counted on the meta device."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.nn import init
-from torch.overrides import TorchFunctionMode
 
 from assay.correctness.models.examined_model import ExaminedModel
 from assay.models.gpt2.variants import model_class
+from assay.models.weightless import weightless
 
 DTYPE = torch.bfloat16
 
@@ -29,7 +27,7 @@ def full_size(subject: ExaminedModel, options: Mapping[str, Any]) -> FullSize:
     config = type(subject.config)(**options)
     try:
         build = model_class(subject.variant) if subject.variant else type(subject.make(0))
-        with _on_meta_device():
+        with weightless(DTYPE):
             model = build(config)
         parameters = int(model.get_num_params())
     except Exception as error:
@@ -42,23 +40,3 @@ def full_size(subject: ExaminedModel, options: Mapping[str, Any]) -> FullSize:
         reason = f"cache_bytes(batch, tokens) raises {type(error).__name__}: {error}"
         return FullSize(parameters=parameters, reason=reason)
     return FullSize(parameters=parameters, cache_bytes_per_token=more)
-
-
-@contextmanager
-def _on_meta_device() -> Iterator[None]:
-    usual = torch.get_default_dtype()
-    torch.set_default_dtype(DTYPE)
-    try:
-        with torch.device("meta"), _SkippedInitialization():
-            yield
-    finally:
-        torch.set_default_dtype(usual)
-
-
-class _SkippedInitialization(TorchFunctionMode):
-    """Leaves out torch.nn.init: a meta tensor has no values, and drawing them takes most time."""
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):  # noqa: ANN001
-        if getattr(function, "__module__", None) == init.__name__:
-            return args[0] if args else (kwargs or {})["tensor"]
-        return function(*args, **(kwargs or {}))

@@ -1,0 +1,113 @@
+"""Bytes of a cache before there is one: of a token, of a context, and how many sequences fit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from assay.errors import BadInput
+from assay.kv import contract
+from assay.kv.contract import KVSpec
+
+DENSE, LATENT = "dense", "mla_latent"
+_SIZES = {  # by what this file calls them: the names that they have in configurations
+    "layers": ("num_hidden_layers", "n_layer", "num_layers"),
+    "heads": ("num_attention_heads", "n_head"),
+    "width": ("hidden_size", "n_embd", "d_model"),
+}
+_WINDOWED, _FULL = "sliding_attention", "full_attention"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachedLayer:
+    """What one layer keeps of a sequence. Of tokens before a window nothing is kept."""
+
+    per_token: int
+    fixed: int = 0
+    window: int | None = None
+
+    def bytes(self, tokens: int) -> int:
+        """Bytes of a sequence of so many tokens."""
+        return self.fixed + self.per_token * min(tokens, self.window or tokens)
+
+
+def cache_bytes(layers: Sequence[CachedLayer], tokens: int) -> int:
+    """Return the bytes that all layers keep of one sequence."""
+    return sum(layer.bytes(tokens) for layer in layers)
+
+
+def sequences_that_fit(layers: Sequence[CachedLayer], *, room: int, tokens: int) -> int:
+    """Return how many sequences of so many tokens fit into `room` bytes."""
+    return max(0, room) // cache_bytes(layers, tokens)
+
+
+def layout_of_config(config: Mapping[str, Any]) -> str:
+    """Return the layout that the layers of a Hugging Face configuration have by themselves."""
+    return LATENT if _text(config, "the config").get("kv_lora_rank") else DENSE
+
+
+def layers_of_config(
+    config: Mapping[str, Any], *, dtype: str, layout: str | None = None, place: str = "the config"
+) -> list[CachedLayer]:
+    """Return the layers of a Hugging Face configuration, in another layout than their own where one
+    is named. BadInput for what it lacks."""
+    text, own = _text(config, place), layout_of_config(config)
+    count, heads = (_size(text, name, place) for name in ("layers", "heads"))
+    if own == LATENT:
+        rank = _whole(text["kv_lora_rank"], "kv_lora_rank", place)
+        rope = _whole(text.get("qk_rope_head_dim"), "qk_rope_head_dim", place)
+        spec = KVSpec(dtype=dtype, head_dim=0, latents=(rank,), rope_dims=rope)
+    else:
+        kv_heads = text.get("num_key_value_heads") or heads
+        head_dim = text.get("head_dim") or _size(text, "width", place) // heads
+        kv_heads = _whole(kv_heads, "num_key_value_heads", place)
+        spec = KVSpec(
+            dtype=dtype,
+            head_dim=_whole(head_dim, "head_dim", place),
+            key_heads=kv_heads,
+            value_heads=kv_heads,
+        )
+    chosen = contract.load(layout or own)
+    streams = chosen.streams(spec)
+    if not streams or (own == DENSE) != ("v" in {stream.name for stream in streams}):
+        raise BadInput(f"{place} describes layers of layout {own}, for which {layout} cannot stand")
+    per_token = sum(stream.bytes_per_token for stream in streams)
+    return [
+        CachedLayer(per_token=per_token, window=window) for window in _windows(text, count, place)
+    ]
+
+
+def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None]:
+    """The window of each layer; None where it sees everything."""
+    window = text.get("sliding_window") if text.get("use_sliding_window", True) else None
+    kinds = text.get("layer_types") or [_WINDOWED if window else _FULL] * count
+    unknown = sorted({str(kind) for kind in kinds} - {_WINDOWED, _FULL})
+    if unknown or len(kinds) != count:
+        what = f"kinds {', '.join(unknown)}" if unknown else f"{len(kinds)} entries"
+        raise BadInput(
+            f"{place}: layer_types has {what}; wanted {_FULL} or {_WINDOWED} for each of "
+            f"{count} layers: what other kinds keep is not known here"
+        )
+    if _WINDOWED in kinds:
+        window = _whole(window, "sliding_window", place)
+    return [window if kind == _WINDOWED else None for kind in kinds]
+
+
+def _text(config: Mapping[str, Any], place: str) -> Mapping[str, Any]:
+    """The part of a configuration that is about text: all of it, but for models of images too."""
+    text = config.get("text_config", config)
+    if not isinstance(text, Mapping):
+        raise BadInput(f"{place}: text_config is {text!r}; wanted an object")
+    return text
+
+
+def _size(text: Mapping[str, Any], name: str, place: str) -> int:
+    for key in _SIZES[name]:
+        if key in text:
+            return _whole(text[key], key, place)
+    raise BadInput(f"{place} has none of {', '.join(_SIZES[name])}; wanted one of them")
+
+
+def _whole(value: object, key: str, place: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BadInput(f"{place}: {key} is {value!r}; wanted a whole number from 1 on")
+    return value

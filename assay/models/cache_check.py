@@ -1,0 +1,69 @@
+"""Real caches of a variant against the formula: filled once, token after token, never again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from assay.errors import BadInput
+from assay.kv.account import cache_bytes
+from assay.models.cached_layers import CachedModel
+from assay.models.gpt2 import variants
+from assay.models.weightless import weightless
+
+BATCH = 1
+_RATIO = 0.05  # by which a ratio of measured bytes to those of the first layout may be off
+
+
+def check_caches(
+    model: CachedModel, layouts: Sequence[str], *, dtype: str, lengths: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return for each layout and length the bytes of the tensors that are kept, those of the
+    formula, and what is wrong with them."""
+    if model.config is not None:
+        raise BadInput(
+            f"{model.name} has no weights to run; verify takes variants such as GPT2_MLA, and "
+            "sizes counts the others"
+        )
+    variant = variants.parse(model.name)
+    longest = max(lengths)
+    config = variants.config_class(variant)(block_size=longest)
+    with weightless(getattr(torch, dtype)):
+        real = variants.model_class(variant)(config)
+    real = real.to_empty(device="cpu").eval()
+    with torch.no_grad():  # drawing weights takes most of the time, and bytes do not depend on them
+        for tensor in (*real.parameters(), *real.buffers()):
+            tensor.fill_(0.01)
+    tokens = torch.randint(0, config.vocab_size, (BATCH, longest))
+    rows: list[dict[str, Any]] = []
+    for name in layouts:
+        layout = None if name == model.layout else name
+        layers = model.layers(dtype=dtype, layout=layout)
+        cache, start = real.new_cache(BATCH, layout=layout), 0
+        for length in sorted(set(lengths)):
+            with torch.no_grad():
+                real(tokens[:, start:length], cache=cache)
+            start = length
+            measured, formula = cache.nbytes, BATCH * cache_bytes(layers, length)
+            first = next((row for row in rows if row["tokens"] == length), None)
+            share = measured / (first["measured"] if first else measured)
+            wanted = formula / (first["formula"] if first else formula)
+            problems = _problems(cache, length, measured, formula)
+            if abs(share / wanted - 1) > _RATIO:
+                problems.append(
+                    f"the ratio to {rows[0]['layout']} is {share:.3f}, not {wanted:.3f}"
+                )
+            rows.append({
+                "layout": name, "tokens": length, "measured": measured, "formula": formula,
+                "share": share, "verdict": "; ".join(problems) or "ok",
+            })  # fmt: skip
+    return rows
+
+
+def _problems(cache: Any, length: int, measured: int, formula: int) -> list[str]:
+    problems = [] if measured == formula else [f"{measured - formula:+,} B from the formula"]
+    for tensor in cache.tensors():
+        if tensor.ndim > 2 and (tensor.shape[0], tensor.shape[-2]) != (BATCH, length):
+            problems.append(f"a tensor of shape {list(tensor.shape)} for {length} tokens")
+            break
+    return problems

@@ -1,0 +1,221 @@
+"""Bytes of caches: what a model keeps of a token, how many sequences fit, and whether it is so."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from assay.verbs import _flags as flags
+from assay.verbs._running import finish
+
+if TYPE_CHECKING:
+    from assay.models.cached_layers import CachedModel
+
+SIZES = "Example: assay kv sizes GPT2_MLA --length 1024,8192"
+FIT = "Example: assay kv fit model/config.json --memory 24GiB --weights 3GiB --length 4096"
+VERIFY = "Example: assay kv verify GPT2 --layout dense,k16v8"
+LENGTHS = "256,512,1024"
+
+Model = Annotated[
+    str,
+    typer.Argument(help="A variant such as GPT2_MLA, or a Hugging Face config.json or its folder."),
+]
+Layout = Annotated[
+    str | None,
+    typer.Option("--layout", help="Layouts, comma between; by default the model's and all others."),
+]
+Dtype = Annotated[
+    str, typer.Option("--dtype", help="What the model computes in: bfloat16, float16 or float32.")
+]
+Length = Annotated[str, typer.Option("--length", help="Tokens of a sequence, comma between.")]
+
+
+def command() -> typer.Typer:
+    app = typer.Typer(no_args_is_help=True, add_completion=False, help=f"{__doc__} {SIZES}")
+    app.command(help=f"{sizes.__doc__} {SIZES}")(sizes)
+    app.command(help=f"{fit.__doc__} {FIT}")(fit)
+    app.command(help=f"{verify.__doc__} {VERIFY}")(verify)
+    return app
+
+
+def sizes(
+    model: Model,
+    layout: Layout = None,
+    dtype: Dtype = "bfloat16",
+    length: Length = LENGTHS,
+    as_json: flags.Json = False,
+) -> None:
+    """Count the bytes that a cache keeps: of a token, and of whole sequences."""
+    from assay.kv.account import cache_bytes
+    from assay.models.cached_layers import open_model
+    from assay.reports.numerals import size_in_bytes
+
+    opened, lengths = open_model(model), _lengths(length)
+    rows, first = [], None
+    for name, layers in _by_layout(opened, layout, dtype):
+        token = sum(layer.per_token for layer in layers)
+        first = first or token
+        row: dict[str, Any] = {
+            "layout": name,
+            "layers": len(layers),
+            "bytes a token": token,
+            "of a layer": token // len(layers) if len({x.per_token for x in layers}) == 1 else None,
+            "share": token / first,
+        }
+        rows.append(row | {f"{n} tokens": cache_bytes(layers, n) for n in lengths})
+    shown = {"share": "{:.4f}".format} | {f"{n} tokens": size_in_bytes for n in lengths}
+    _show(f"Cache of {opened.name}, {dtype}", rows, shown, as_json=as_json)
+
+
+def fit(
+    model: Model,
+    memory: Annotated[str, typer.Option("--memory", help="Room in all, such as 24GiB.")],
+    weights: Annotated[
+        str | None,
+        typer.Option("--weights", help="Bytes of the weights; of a variant they are counted."),
+    ] = None,
+    reserve: Annotated[
+        str, typer.Option("--reserve", help="Room for activations, logits and the rest.")
+    ] = "0",
+    layout: Layout = None,
+    dtype: Dtype = "bfloat16",
+    length: Length = LENGTHS,
+    as_json: flags.Json = False,
+) -> None:
+    """Count the sequences whose caches fit into memory beside the weights."""
+    from assay.errors import BadInput
+    from assay.kv.account import cache_bytes, sequences_that_fit
+    from assay.models.cached_layers import open_model
+    from assay.records.schema import ELEMENT_BYTES
+    from assay.reports.numerals import size_in_bytes
+
+    opened = open_model(model)
+    if weights is None and opened.parameters is None:
+        raise BadInput(f"{opened.name} does not say how many weights there are; give --weights")
+    taken = (
+        _bytes(weights, "--weights")
+        if weights is not None
+        else (opened.parameters or 0) * ELEMENT_BYTES[_known_dtype(dtype)]
+    )
+    room = _bytes(memory, "--memory") - taken - _bytes(reserve, "--reserve")
+    rows = []
+    for name, layers in _by_layout(opened, layout, dtype):
+        for tokens in _lengths(length):
+            each = cache_bytes(layers, tokens)
+            count = sequences_that_fit(layers, room=room, tokens=tokens)
+            rows.append({
+                "layout": name, "tokens": tokens, "bytes a sequence": each, "sequences": count,
+                "left over": max(0, room) - count * each,
+            })  # fmt: skip
+    shown = {"bytes a sequence": size_in_bytes, "left over": size_in_bytes}
+    note = (
+        f"Of {size_in_bytes(_bytes(memory, '--memory'))} the weights take {size_in_bytes(taken)} "
+        f"and {size_in_bytes(_bytes(reserve, '--reserve'))} are set aside; activations and what an "
+        "allocator rounds up are not counted."
+    )
+    _show(f"Sequences of {opened.name} that fit, {dtype}", rows, shown, note=note, as_json=as_json)
+
+
+def verify(
+    model: Model,
+    layout: Layout = None,
+    dtype: Dtype = "float32",
+    length: Length = LENGTHS,
+    as_json: flags.Json = False,
+) -> None:
+    """Fill real caches of a variant and hold their tensors against the formula."""
+    from assay.models.cache_check import check_caches
+    from assay.models.cached_layers import open_model
+    from assay.reports.numerals import size_in_bytes
+
+    opened = open_model(model)
+    names = [name for name, _ in _by_layout(opened, layout, _known_dtype(dtype))]
+    rows = check_caches(opened, names, dtype=dtype, lengths=_lengths(length))
+    shown = {"measured": size_in_bytes, "formula": size_in_bytes, "share": "{:.4f}".format}
+    _show(f"Real caches of {opened.name}, {dtype}", rows, shown, as_json=as_json)
+    finish(0 if all(row["verdict"] == "ok" for row in rows) else 1)
+
+
+def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tuple[str, Any]]:
+    """Layers by layout: those that are stated, or the model's own and all that may take its
+    place."""
+    from assay import plugins
+    from assay.errors import BadInput
+
+    _known_dtype(dtype)
+    if stated:
+        return [(name, model.layers(dtype=dtype, layout=name)) for name in stated.split(",")]
+    listed = {model.layout: model.layers(dtype=dtype)}
+    for name in plugins.listing("layouts"):
+        try:
+            listed[name] = model.layers(dtype=dtype, layout=name)
+        except BadInput:  # it cannot stand for the model's own
+            continue
+    return list(listed.items())
+
+
+def _known_dtype(dtype: str) -> str:
+    from assay.errors import BadInput
+    from assay.workloads.spec import DTYPES
+
+    if dtype not in DTYPES:
+        raise BadInput(f"--dtype is {dtype!r}; wanted one of {', '.join(DTYPES)}")
+    return dtype
+
+
+def _lengths(text: str) -> list[int]:
+    from assay.errors import BadInput
+
+    try:
+        lengths = [int(word) for word in text.split(",")]
+    except ValueError:
+        lengths = []
+    if not lengths or min(lengths) < 1:
+        raise BadInput(f"--length is {text!r}; wanted whole numbers from 1 on, comma between")
+    return lengths
+
+
+def _bytes(text: str, flag: str) -> int:
+    import re
+
+    from assay.errors import BadInput
+
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", text.strip())
+    if not found:
+        raise BadInput(f"{flag} is {text!r}; wanted a number of bytes, such as 24GiB or 512MB")
+    unit = found[2] or "B"
+    base = 1024 if "i" in unit else 1000
+    return int(float(found[1]) * base ** (" KMGT".index(unit[0]) if unit != "B" else 0))
+
+
+def _show(
+    title: str,
+    rows: Sequence[dict[str, Any]],
+    shown: dict[str, Any],
+    *,
+    as_json: bool,
+    note: str = "",
+) -> None:
+    import json
+
+    from assay.reports.table import Table
+    from assay.reports.terminal import console, show
+
+    if as_json:
+        for row in rows:
+            print(json.dumps(row))
+        return
+
+    def text(column: str, value: Any) -> str:
+        if value is None:
+            return "differs"
+        return shown[column](value) if column in shown else str(value)
+
+    columns = tuple(rows[0])
+    table = Table(
+        title=title,
+        columns=columns,
+        rows=tuple(tuple(text(column, row[column]) for column in columns) for row in rows),
+        note=note,
+    )
+    show(table, console())

@@ -1,0 +1,152 @@
+"""`assay kv`: bytes by formula, sequences that fit, and real caches against both."""
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+import typer
+from command_line import assay
+
+from assay.errors import BadInput
+from assay.kv.account import cache_bytes, layers_of_config, sequences_that_fit
+from assay.verbs import kv
+
+LLAMA = {
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "hidden_size": 4096,
+}  # fmt: skip
+DEEPSEEK = {
+    "num_hidden_layers": 27, "num_attention_heads": 16, "hidden_size": 2048,
+    "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+}  # fmt: skip
+
+
+@pytest.fixture
+def rows(capsys):
+    """Run a verb in this process; return its JSON lines."""
+
+    def run(function, *words, **options):
+        try:
+            function(*words, **options, as_json=True)
+        except typer.Exit as ended:
+            assert not ended.exit_code
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def test_sizes_of_known_models(rows):
+    """36, 6 and 3 MiB of 1,024 tokens: what the three published designs keep."""
+    for model, wanted in (("GPT2", 36), ("GPT2_MLA", 6), ("GPT2_MLA_KV", 3)):
+        row, *_ = rows(kv.sizes, model, length="1024")
+        assert row["1024 tokens"] == wanted * 2**20
+    assert sum(x.per_token for x in layers_of_config(LLAMA, dtype="bfloat16")) == 131072
+    assert sum(x.per_token for x in layers_of_config(DEEPSEEK, dtype="bfloat16")) == 31104
+
+
+def test_sizes_by_layout_of_a_config_file(rows, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA))
+    by_layout = {row["layout"]: row for row in rows(kv.sizes, str(tmp_path))}
+    assert by_layout["dense"]["share"] == 1
+    per_head = {"k16v8": 256 + 130, "int4": 2 * 72, "mxfp4": 2 * 68, "nvfp4": 2 * 76}
+    for layout, size in per_head.items():
+        assert by_layout[layout]["bytes a token"] == 32 * 8 * size
+    assert "mla_latent" not in by_layout and "splice" not in by_layout
+
+
+def test_layers_with_a_window_keep_no_more_than_it():
+    config = LLAMA | {
+        "sliding_window": 1024,
+        "layer_types": ["sliding_attention", "full_attention"] * 16,
+    }
+    layers = layers_of_config(config, dtype="bfloat16")
+    assert cache_bytes(layers, 1024) == 1024 * 131072
+    assert cache_bytes(layers, 4096) == (1024 + 4096) * 131072 // 2
+    unused = layers_of_config(config | {"use_sliding_window": False, "layer_types": None},
+                              dtype="bfloat16")  # fmt: skip
+    assert cache_bytes(unused, 4096) == 4096 * 131072
+
+
+def test_sequences_that_fit(rows):
+    """668 of 1,024 tokens in 24 GiB beside 512 MiB of weights, as published."""
+    (row,) = rows(kv.fit, "GPT2", memory="24GiB", weights="512MiB", length="1024", layout="dense")
+    assert row["sequences"] == 668 and row["left over"] == 16 * 2**20
+    layers = layers_of_config(LLAMA, dtype="bfloat16")
+    assert sequences_that_fit(layers, room=-1, tokens=10) == 0
+
+
+@pytest.mark.parametrize(("model", "layout"), [("GPT2", "dense,k16v8"), ("GPT2_MLA_KV", None)])
+def test_real_caches_are_as_large_as_the_formula_says(rows, model, layout):
+    for row in rows(kv.verify, model, layout=layout, length="8,24"):
+        assert row["measured"] == row["formula"] and row["verdict"] == "ok"
+
+
+def test_a_cache_that_keeps_more_than_it_says_fails(monkeypatch):
+    from assay.models import cache_check
+    from assay.models.cached_layers import open_model
+
+    monkeypatch.setattr(cache_check, "cache_bytes", lambda layers, tokens: 1000 * tokens)
+    for row in cache_check.check_caches(
+        open_model("GPT2"), ["dense"], dtype="float32", lengths=[4]
+    ):
+        assert "B from the formula" in row["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"num_hidden_layers": "12"}, "num_hidden_layers is '12'; wanted a whole number"),
+        ({"num_attention_heads": 0}, "num_attention_heads is 0; wanted a whole number"),
+        ({"layer_types": ["mamba"] * 32}, "layer_types has kinds mamba"),
+        ({"layer_types": ["full_attention"]}, "layer_types has 1 entries"),
+        ({"text_config": 3}, "text_config is 3; wanted an object"),
+        ({"kv_lora_rank": 512}, "qk_rope_head_dim is None"),
+    ],
+)
+def test_a_config_that_makes_no_sense_is_refused(change, words):
+    with pytest.raises(BadInput, match=words):
+        layers_of_config(LLAMA | change, dtype="bfloat16")
+
+
+def test_a_config_without_sizes_is_refused():
+    with pytest.raises(BadInput, match="none of num_hidden_layers, n_layer"):
+        layers_of_config({}, dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("function", "model", "options", "words"),
+    [
+        (kv.sizes, "GPT3", {}, "'GPT3' is no model of this family"),
+        (kv.sizes, "missing/config.json", {}, "is no file; wanted a config.json of Hugging Face"),
+        (kv.sizes, "GPT2", {"dtype": "int3"}, "--dtype is 'int3'; wanted one of"),
+        (kv.sizes, "GPT2", {"length": "a"}, "--length is 'a'; wanted whole numbers"),
+        (kv.sizes, "GPT2", {"layout": "k3v3"}, "k3v3"),
+        (kv.sizes, "GPT2_MLA", {"layout": "k16v8"}, "cannot stand for mla_latent"),
+        (kv.fit, "GPT2", {"memory": "much"}, "--memory is 'much'; wanted a number of bytes"),
+    ],
+)
+def test_what_cannot_be_counted_is_told(function, model, options, words):
+    with pytest.raises(BadInput, match=words):
+        function(model, **options)
+
+
+def test_files_that_cannot_be_read_are_told(tmp_path):
+    path = tmp_path / "config.json"
+    for text, words in (("{", "cannot be read as JSON"), ("[]", "holds a list; wanted an object")):
+        path.write_text(text)
+        with pytest.raises(BadInput, match=words):
+            kv.sizes(str(path))
+    path.write_text(json.dumps(LLAMA))
+    with pytest.raises(BadInput, match="give --weights"):
+        kv.fit(str(path), memory="1GiB")
+    with pytest.raises(BadInput, match="has no weights to run"):
+        kv.verify(str(path))
+
+
+def test_the_command_line_prints_a_table(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    done = assay("kv", "sizes", "config.json", "--layout", "dense,k16v8", cwd=tmp_path)
+    assert done.returncode == 0 and "131072" in done.stdout and "0.7539" in done.stdout
