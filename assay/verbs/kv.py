@@ -58,8 +58,8 @@ def sizes(
         row: dict[str, Any] = {
             "layout": name,
             "layers": len(layers),
-            "bytes a token": token,
-            "of a layer": token // len(layers) if len({x.per_token for x in layers}) == 1 else None,
+            "bytes per token": token,
+            "per layer": token // len(layers) if len({x.per_token for x in layers}) == 1 else None,
             "share": token / first,
         }
         rows.append(row | {f"{n} tokens": cache_bytes(layers, n) for n in lengths})
@@ -104,10 +104,10 @@ def fit(
             each = cache_bytes(layers, tokens)
             count = sequences_that_fit(layers, room=room, tokens=tokens)
             rows.append({
-                "layout": name, "tokens": tokens, "bytes a sequence": each, "sequences": count,
+                "layout": name, "tokens": tokens, "bytes per sequence": each, "sequences": count,
                 "left over": max(0, room) - count * each,
             })  # fmt: skip
-    shown = {"bytes a sequence": size_in_bytes, "left over": size_in_bytes}
+    shown = {"bytes per sequence": size_in_bytes, "left over": size_in_bytes}
     note = (
         f"Of {size_in_bytes(_bytes(memory, '--memory'))} the weights take {size_in_bytes(taken)} "
         f"and {size_in_bytes(_bytes(reserve, '--reserve'))} are set aside; activations and what an "
@@ -203,7 +203,7 @@ def _show(
 
     if as_json:
         for row in rows:
-            print(json.dumps(row))
+            print(json.dumps({name.replace(" ", "_"): value for name, value in row.items()}))
         return
 
     def text(column: str, value: Any) -> str:

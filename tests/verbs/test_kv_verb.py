@@ -41,7 +41,7 @@ def test_sizes_of_known_models(rows):
     """36, 6 and 3 MiB of 1,024 tokens: what the three published designs keep."""
     for model, wanted in (("GPT2", 36), ("GPT2_MLA", 6), ("GPT2_MLA_KV", 3)):
         row, *_ = rows(kv.sizes, model, length="1024")
-        assert row["1024 tokens"] == wanted * 2**20
+        assert row["1024_tokens"] == wanted * 2**20
     assert sum(x.per_token for x in layers_of_config(LLAMA, dtype="bfloat16")) == 131072
     assert sum(x.per_token for x in layers_of_config(DEEPSEEK, dtype="bfloat16")) == 31104
 
@@ -53,7 +53,7 @@ def test_sizes_by_layout_of_a_config_file(rows, tmp_path):
     assert by_layout["dense"]["share"] == 1
     per_head = {"k16v8": 256 + 130, "int4": 2 * 72, "mxfp4": 2 * 68, "nvfp4": 2 * 76}
     for layout, size in per_head.items():
-        assert by_layout[layout]["bytes a token"] == 32 * 8 * size
+        assert by_layout[layout]["bytes_per_token"] == 32 * 8 * size
     assert "mla_latent" not in by_layout and "splice" not in by_layout
 
 
@@ -73,7 +73,7 @@ def test_layers_with_a_window_keep_no_more_than_it():
 def test_sequences_that_fit(rows):
     """668 of 1,024 tokens in 24 GiB beside 512 MiB of weights, as published."""
     (row,) = rows(kv.fit, "GPT2", memory="24GiB", weights="512MiB", length="1024", layout="dense")
-    assert row["sequences"] == 668 and row["left over"] == 16 * 2**20
+    assert row["sequences"] == 668 and row["left_over"] == 16 * 2**20
     layers = layers_of_config(LLAMA, dtype="bfloat16")
     assert sequences_that_fit(layers, room=-1, tokens=10) == 0
 
