@@ -43,10 +43,12 @@ def zeros(layout, *names):
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", MODELS)
 def test_steps_read_what_one_pass_reads_and_bytes_are_exact(name, layout):
-    model, idx = model_of(name), tokens(2, 16)
+    """In float64: on one machine of two, float32 rounded a key differently in a step than in a
+    pass, and FP8 made a whole step of its own of that."""
+    model, idx = model_of(name, torch.float64), tokens(2, 16)
     whole = decode(model, idx, [16], layout=layout)
     stepped = decode(model, idx, [7, 1, 3, 1, 1, 1, 2], layout=layout)
-    assert torch.allclose(stepped, whole, atol=1e-4)
+    assert torch.allclose(stepped, whole, atol=1e-6)
     plain = decode(model, idx, [16])
     exact = contract.load(layout).exact
     assert torch.equal(whole, plain) == exact
