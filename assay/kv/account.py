@@ -19,7 +19,7 @@ _WINDOWED, _FULL = "sliding_attention", "full_attention"
 
 @dataclass(frozen=True, kw_only=True)
 class CachedLayer:
-    """What one layer keeps of a sequence. Of tokens before a window nothing is kept."""
+    """Bytes that one layer keeps of a sequence. Of tokens before a window it keeps nothing."""
 
     per_token: int
     fixed: int = 0
@@ -80,6 +80,10 @@ def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None
     """The window of each layer; None where it sees everything."""
     window = text.get("sliding_window") if text.get("use_sliding_window", True) else None
     kinds = text.get("layer_types") or [_WINDOWED if window else _FULL] * count
+    if not isinstance(kinds, list):
+        raise BadInput(
+            f"{place}: layer_types is {kinds!r}; wanted a list with a text for each layer"
+        )
     unknown = sorted({str(kind) for kind in kinds} - {_WINDOWED, _FULL})
     if unknown or len(kinds) != count:
         what = f"kinds {', '.join(unknown)}" if unknown else f"{len(kinds)} entries"

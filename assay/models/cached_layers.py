@@ -1,4 +1,4 @@
-"""What the cache of a model keeps: of our variants as they are built, of others by their config."""
+"""Caches of models by layer: of our variants as they are built, of others by their config."""
 
 import json
 from dataclasses import dataclass

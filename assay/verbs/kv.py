@@ -138,7 +138,9 @@ def verify(
 
 def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tuple[str, Any]]:
     """Layers by layout: those that are stated, or the model's own and all that may take its
-    place."""
+    place; others are named on stderr with the reason of the first."""
+    import sys
+
     from assay import plugins
     from assay.errors import BadInput
 
@@ -146,11 +148,15 @@ def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tup
     if stated:
         return [(name, model.layers(dtype=dtype, layout=name)) for name in stated.split(",")]
     listed = {model.layout: model.layers(dtype=dtype)}
+    left_out: dict[str, BadInput] = {}
     for name in plugins.listing("layouts"):
         try:
             listed[name] = model.layers(dtype=dtype, layout=name)
-        except BadInput:  # it cannot stand for the model's own
-            continue
+        except BadInput as error:
+            left_out[name] = error
+    if left_out:
+        reason = next(iter(left_out.values()))
+        print(f"left out: {', '.join(left_out)} ({reason})", file=sys.stderr)
     return list(listed.items())
 
 
@@ -180,12 +186,12 @@ def _bytes(text: str, flag: str) -> int:
 
     from assay.errors import BadInput
 
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", text.strip())
-    if not found:
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", text.strip())
+    if not matched:
         raise BadInput(f"{flag} is {text!r}; wanted a number of bytes, such as 24GiB or 512MB")
-    unit = found[2] or "B"
+    unit = matched[2] or "B"
     base = 1024 if "i" in unit else 1000
-    return int(float(found[1]) * base ** (" KMGT".index(unit[0]) if unit != "B" else 0))
+    return int(float(matched[1]) * base ** (" KMGT".index(unit[0]) if unit != "B" else 0))
 
 
 def _show(

@@ -57,6 +57,14 @@ def test_sizes_by_layout_of_a_config_file(rows, tmp_path):
     assert "mla_latent" not in by_layout and "splice" not in by_layout
 
 
+def test_layouts_that_do_not_fit_are_named(tmp_path, capsys):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"head_dim": 80}))
+    kv.sizes(str(tmp_path), as_json=True)
+    shown = capsys.readouterr()
+    assert "int4" not in shown.out and "k16v8" in shown.out
+    assert "left out: int4, int8" in shown.err and "no whole groups of 32" in shown.err
+
+
 def test_layers_with_a_window_keep_no_more_than_it():
     config = LLAMA | {
         "sliding_window": 1024,
@@ -102,6 +110,7 @@ def test_a_cache_that_keeps_more_than_it_says_fails(monkeypatch):
         ({"num_attention_heads": 0}, "num_attention_heads is 0; wanted a whole number"),
         ({"layer_types": ["mamba"] * 32}, "layer_types has kinds mamba"),
         ({"layer_types": ["full_attention"]}, "layer_types has 1 entries"),
+        ({"layer_types": 5}, "layer_types is 5; wanted a list"),
         ({"text_config": 3}, "text_config is 3; wanted an object"),
         ({"kv_lora_rank": 512}, "qk_rope_head_dim is None"),
     ],

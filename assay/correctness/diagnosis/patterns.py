@@ -32,8 +32,8 @@ def common_condition(
         if _separates(holds, failing, passing):
             return text
     # Conditions stand from what defects often depend on to what they seldom do.
-    for one, other in sorted(combinations(range(len(conditions)), 2), key=sum):
-        (first_text, first), (second_text, second) = conditions[one], conditions[other]
+    for places in sorted(combinations(range(len(conditions)), 2), key=sum):
+        (first_text, first), (second_text, second) = (conditions[place] for place in places)
         if _separates(lambda spec, a=first, b=second: a(spec) and b(spec), failing, passing):
             return f"{first_text} and {second_text.removeprefix('where ')}"
     return None
