@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from assay.errors import BadInput
 from assay.kv import contract
-from assay.kv.contract import KVSpec
+from assay.kv.contract import KVSpec, sealed_tokens
 
 DENSE, LATENT = "dense", "mla_latent"
 _SIZES = {  # by what this file calls them: the names that they have in configurations
@@ -19,15 +20,21 @@ _WINDOWED, _FULL = "sliding_attention", "full_attention"
 
 @dataclass(frozen=True, kw_only=True)
 class CachedLayer:
-    """Bytes that one layer keeps of a sequence. Of tokens before a window it keeps nothing."""
+    """Bytes that one layer keeps of a sequence. Of tokens before a window it keeps nothing; the
+    newest `residual` ones, and those of a block that is not complete, it keeps whole."""
 
-    per_token: int
+    per_token: int | Fraction
     fixed: int = 0
     window: int | None = None
+    whole_per_token: int = 0
+    residual: int = 0
+    block: int = 1
 
     def bytes(self, tokens: int) -> int:
         """Bytes of a sequence of so many tokens."""
-        return self.fixed + self.per_token * min(tokens, self.window or tokens)
+        kept = min(tokens, self.window or tokens)
+        sealed = sealed_tokens(kept, residual=self.residual, block=self.block)
+        return self.fixed + int(sealed * self.per_token) + (kept - sealed) * self.whole_per_token
 
 
 def cache_bytes(layers: Sequence[CachedLayer], tokens: int) -> int:
@@ -46,7 +53,12 @@ def layout_of_config(config: Mapping[str, Any]) -> str:
 
 
 def layers_of_config(
-    config: Mapping[str, Any], *, dtype: str, layout: str | None = None, place: str = "the config"
+    config: Mapping[str, Any],
+    *,
+    dtype: str,
+    layout: str | None = None,
+    residual: int = 0,
+    place: str = "the config",
 ) -> list[CachedLayer]:
     """Return the layers of a Hugging Face configuration, in another layout than their own where one
     is named. BadInput for what it lacks."""
@@ -70,9 +82,15 @@ def layers_of_config(
     streams = chosen.streams(spec)
     if not streams or (own == DENSE) != ("v" in {stream.name for stream in streams}):
         raise BadInput(f"{place} describes layers of layout {own}, for which {layout} cannot stand")
-    per_token = sum(stream.bytes_per_token for stream in streams)
     return [
-        CachedLayer(per_token=per_token, window=window) for window in _windows(text, count, place)
+        CachedLayer(
+            per_token=chosen.bytes_per_token(spec),
+            window=window,
+            whole_per_token=contract.load(own).bytes_per_token(spec),
+            residual=residual if layout else 0,
+            block=chosen.block,
+        )
+        for window in _windows(text, count, place)
     ]
 
 

@@ -1,7 +1,8 @@
 """A cache in memory: one buffer for each stream of each layer, made once and filled in order.
 
 Within one forward pass every layer writes the same new tokens behind those already there; they
-count when the model calls `advance`. A pass that ends in an error leaves the cache as it was.
+count when the model calls `advance`. A pass that ends in an error leaves the cache as it was. Keys
+and values that are kept in an encoding in the place of the layer's own layout are in encoded.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import Any
 import torch
 
 from assay.errors import BadInput
-from assay.kv.contract import Layout, State, Stream
+from assay.kv.contract import State, Stream
+from assay.kv.encoded import EncodedLayer
+from assay.kv.encoding import Encoding
 
 
 @dataclass
@@ -24,7 +27,7 @@ class LayerCache:
     pending: dict[str, torch.Tensor] = field(default_factory=dict)
     # Codecs made ready with the weights of the first call, which all that is kept depends on.
     codecs: Sequence[Any] | None = None
-    layout: Layout | None = None  # in the place of the layer's own
+    encoded: EncodedLayer | None = None  # keys and values, in the place of the layer's own layout
 
     def append(self, new: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Write the new tokens of some streams; return all tokens of these, as views.
@@ -65,6 +68,8 @@ class Cache:
             for name, value in layer.pending.items():
                 layer.states[name].copy_(value)
             layer.pending.clear()
+            if layer.encoded:
+                layer.encoded.commit()
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Tensors that are kept: the filled part of every buffer, and the states."""
@@ -72,6 +77,8 @@ class Cache:
             for buffer in layer.buffers.values():
                 yield buffer.narrow(-2, 0, self.length)
             yield from layer.states.values()
+            if layer.encoded:
+                yield from layer.encoded.tensors()
 
     @property
     def nbytes(self) -> int:
@@ -85,12 +92,12 @@ def new_cache(
     batch: int,
     capacity: int,
     device: torch.device | str,
-    layout: Layout | None = None,
+    encodings: Sequence[Encoding] | None = None,
 ) -> Cache:
     """An empty cache with room for `capacity` tokens of `batch` sequences.
 
-    `layers` names the streams and the states of each layer; `layout` is kept in the place of those
-    that the layers have.
+    `layers` names the streams and the states of each layer, without those of `encodings`, in which
+    keys and values are kept where they are given.
     """
     if batch < 1 or capacity < 1:
         raise BadInput(f"a cache for {batch} sequences of {capacity} tokens; give at least 1 of 1")
@@ -99,9 +106,11 @@ def new_cache(
             LayerCache(
                 buffers={s.name: _buffer(s, batch, capacity, device) for s in streams},
                 states={s.name: _zeros((batch, s.width), s.dtype, device) for s in states},
-                layout=layout,
+                encoded=EncodedLayer(encoding, capacity=capacity) if encoding else None,
             )
-            for streams, states in layers
+            for (streams, states), encoding in zip(
+                layers, encodings or [None] * len(layers), strict=True
+            )
         ],
         batch=batch,
         capacity=capacity,

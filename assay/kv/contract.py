@@ -7,10 +7,17 @@ reads, in its own dtype or a wider one. A layer goes through both in training to
 attention never sees anything that a cache would not give back, so a codec cannot be left out of the
 graph. A cache may keep another layout than its layer is trained with; then it is the cache's that
 every token goes through.
+
+Beside the functions a file states EXACT (what is decoded is what was encoded, bit for bit), SCALES
+(what shares a scale, in words), BLOCK (tokens that are encoded together, 1 where each is on its
+own; a shared scale is sealed with its block and never moves), FROZEN (scales are calibrated before
+and given as the first codec) and KEY_BIAS (keys come without their bias, which the cache takes off
+and puts back).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,16 +30,20 @@ KIND = "layouts"
 
 @dataclass(frozen=True, kw_only=True)
 class Stream:
-    """One tensor of a cache: [batch, tokens, width], or [batch, heads, tokens, width]."""
+    """One tensor of a cache: [batch, tokens, width], or [batch, heads, tokens, width]; with a
+    block, one row for so many tokens."""
 
     name: str
     width: int
     dtype: str
     heads: int | None = None
+    block: int = 1
 
     @property
-    def bytes_per_token(self) -> int:
-        return (self.heads or 1) * self.width * ELEMENT_BYTES[self.dtype]
+    def bytes_per_token(self) -> int | Fraction:
+        """Bytes of a row; its share, where a block of tokens has one row."""
+        row = (self.heads or 1) * self.width * ELEMENT_BYTES[self.dtype]
+        return row if self.block == 1 else Fraction(row, self.block)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +80,23 @@ class Layout:
     name: str
     exact: bool  # `decode` gives back what `encode` was given, bit for bit
     scales: str | None  # what shares a scale, where numbers are kept with one
+    block: int = 1  # tokens that are encoded together
+    frozen: bool = False  # scales are given, as the first codec
+    key_bias: bool = False  # keys are encoded without their bias
     streams: Callable[[KVSpec], tuple[Stream, ...]]
     encode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
     decode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
 
-    def bytes_per_token(self, spec: KVSpec) -> int:
+    def bytes_per_token(self, spec: KVSpec) -> int | Fraction:
         """Bytes that one token takes in one layer."""
         return sum(stream.bytes_per_token for stream in self.streams(spec))
+
+
+def sealed_tokens(tokens: int, *, residual: int, block: int) -> int:
+    """Return how many of so many tokens are encoded, where the newest `residual` are kept whole and
+    the others are encoded in blocks."""
+    old = max(0, tokens - residual)
+    return old - old % block
 
 
 @cache
@@ -87,6 +108,9 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> Layout:
         name=plugin.name,
         exact=plugin.literals["EXACT"],
         scales=plugin.literals["SCALES"],
+        block=plugin.literals["BLOCK"],
+        frozen=plugin.literals["FROZEN"],
+        key_bias=plugin.literals["KEY_BIAS"],
         streams=module.streams,
         encode=module.encode,
         decode=module.decode,

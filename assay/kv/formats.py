@@ -3,7 +3,8 @@
 A format takes vectors [..., D] of any float dtype to tensors of its own, the last dimension packed,
 and back to float32. Scales are of the vector itself, which is one token of one head, or of groups
 of its numbers: what is kept of a token depends on that token alone, so a token that was written is
-never touched again, and the same prefix gives the same bytes whatever follows.
+never touched again, and the same prefix gives the same bytes whatever follows. A scale of several
+tokens is of a whole block of them, and sealed with it.
 
 A number beyond what a format holds becomes its largest one; NaN stays NaN where the format has one.
 """
@@ -26,10 +27,12 @@ _SMALLEST_SCALE = 2.0**-126  # of float32 and bfloat16, for vectors of zeros and
 
 @dataclass(frozen=True)
 class Part:
-    """One tensor that a format keeps of vectors of a width: its dtype and its own width."""
+    """One tensor that a format keeps of vectors of a width: its dtype and its own width, and how
+    many tokens share a row of it."""
 
     dtype: str
     width: int
+    block: int = 1
 
 
 class Format(ABC):
@@ -67,6 +70,29 @@ class Float8(Format):
 
     def decode(self, kept: dict[str, torch.Tensor]) -> torch.Tensor:
         return kept[""].float() * kept["_scale"].float()
+
+
+@dataclass(frozen=True)
+class BlockFloat8(Format):
+    """FP8 with a bfloat16 scale for each block of tokens of a head, rounded up as well. Takes
+    vectors [..., T, D] of whole blocks."""
+
+    dtype: str
+    block: int
+
+    def parts(self, width: int) -> dict[str, Part]:
+        return {"": Part(self.dtype, width), "_scale": Part("bfloat16", 1, self.block)}
+
+    def encode(self, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
+        kind = getattr(torch, self.dtype)
+        largest = torch.finfo(kind).max
+        blocks = vectors.float().unflatten(-2, (-1, self.block))  # [..., T / block, block, D]
+        scale = _scale(blocks.abs().amax((-2, -1))[..., None], largest)
+        numbers = (blocks / scale.float()[..., None]).clamp(-largest, largest).to(kind)
+        return {"": numbers.flatten(-3, -2), "_scale": scale}
+
+    def decode(self, kept: dict[str, torch.Tensor]) -> torch.Tensor:
+        return kept[""].float() * kept["_scale"].float().repeat_interleave(self.block, dim=-2)
 
 
 @dataclass(frozen=True)
@@ -196,5 +222,6 @@ def _fp4_numbers(packed: torch.Tensor) -> torch.Tensor:
 
 
 E4M3, E5M2 = Float8("float8_e4m3fn"), Float8("float8_e5m2")
+E4M3_BLOCK_16 = BlockFloat8("float8_e4m3fn", 16)
 INT8, INT4 = Integers(8), Integers(4)
 MXFP4, NVFP4 = MXFloat4(), NVFloat4()

@@ -23,9 +23,14 @@ class Quantised:
         for name, count in heads.items():
             if count and (own := self._formats.get(name)):
                 for suffix, part in own.parts(spec.head_dim).items():
-                    streams.append(
-                        Stream(name=name + suffix, width=part.width, heads=count, dtype=part.dtype)
+                    stream = Stream(
+                        name=name + suffix,
+                        width=part.width,
+                        heads=count,
+                        dtype=part.dtype,
+                        block=part.block,
                     )
+                    streams.append(stream)
             elif count:
                 streams.append(
                     Stream(name=name, width=spec.head_dim, heads=count, dtype=spec.dtype)

@@ -62,8 +62,12 @@ def check_caches(
 
 def _problems(cache: Any, length: int, measured: int, formula: int) -> list[str]:
     problems = [] if measured == formula else [f"{measured - formula:+,} B from the formula"]
+    rows = {length}
+    if encoded := cache.layers[0].encoded:
+        sealed = encoded.encoding.sealed(length)
+        rows = {sealed, sealed // encoded.encoding.layout.block, length - sealed}
     for tensor in cache.tensors():
-        if tensor.ndim > 2 and (tensor.shape[0], tensor.shape[-2]) != (BATCH, length):
+        if tensor.ndim > 2 and (tensor.shape[0] != BATCH or tensor.shape[-2] not in rows):
             problems.append(f"a tensor of shape {list(tensor.shape)} for {length} tokens")
             break
     return problems

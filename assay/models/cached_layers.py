@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import BadInput
-from assay.kv import contract
 from assay.kv.account import CachedLayer, layers_of_config, layout_of_config
 from assay.models.gpt2 import variants
 
@@ -29,21 +28,19 @@ class CachedModel:
             return layout_of_config(self.config)
         return _on_meta(self.name).h[0].attn.layout.name
 
-    def layers(self, *, dtype: str, layout: str | None = None) -> list[CachedLayer]:
-        """Return what each layer keeps, in another layout than its own where one is named."""
+    def layers(
+        self, *, dtype: str, layout: str | None = None, residual: int = 0
+    ) -> list[CachedLayer]:
+        """Return what each layer keeps, in another layout than its own where one is named: of all
+        tokens but the newest `residual` ones."""
         if self.config is not None:
-            return layers_of_config(self.config, dtype=dtype, layout=layout, place=self.name)
-        own = contract.load(layout) if layout and layout != self.layout else None
-        layers = []
-        for block in _on_meta(self.name).h:
-            streams, states = block.kept(dtype, own)
-            layers.append(
-                CachedLayer(
-                    per_token=sum(stream.bytes_per_token for stream in streams),
-                    fixed=sum(state.bytes for state in states),
-                )
+            return layers_of_config(
+                self.config, dtype=dtype, layout=layout, residual=residual, place=self.name
             )
-        return layers
+        model = _on_meta(self.name)
+        own = layout if layout and (layout != self.layout or residual) else None
+        encodings = model.encodings(own, residual)
+        return [block.cached(dtype, kept) for block, kept in zip(model.h, encodings, strict=True)]
 
 
 def open_model(name: str) -> CachedModel:

@@ -55,12 +55,13 @@ def sizes(
     for name, layers in _by_layout(opened, layout, dtype):
         token = sum(layer.per_token for layer in layers)
         first = first or token
+        each = {layer.per_token for layer in layers}
         row: dict[str, Any] = {
             "layout": name,
             "layers": len(layers),
-            "bytes per token": token,
-            "per layer": token // len(layers) if len({x.per_token for x in layers}) == 1 else None,
-            "share": token / first,
+            "bytes per token": _plain(token),
+            "per layer": _plain(each.pop()) if len(each) == 1 else None,
+            "share": float(token / first),
         }
         rows.append(row | {f"{n} tokens": cache_bytes(layers, n) for n in lengths})
     shown = {"share": "{:.4f}".format} | {f"{n} tokens": size_in_bytes for n in lengths}
@@ -158,6 +159,11 @@ def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tup
         reason = next(iter(left_out.values()))
         print(f"left out: {', '.join(left_out)} ({reason})", file=sys.stderr)
     return list(listed.items())
+
+
+def _plain(count: Any) -> int | float:
+    """A whole number where it is one: tokens that share a scale have a part of its bytes each."""
+    return int(count) if count == int(count) else float(count)
 
 
 def _known_dtype(dtype: str) -> str:

@@ -99,7 +99,9 @@ LATENTS = ("mla_latent", "splice")
 def test_a_layout_counts_what_it_keeps(name):
     layout = contract.load(name)
     values = {
-        stream.name: torch.randn(2, *([stream.heads] if stream.heads else []), 5, stream.width)
+        stream.name: torch.randn(
+            2, *([stream.heads] if stream.heads else []), 5 * layout.block, stream.width
+        )
         for stream in contract.load("mla_latent" if name in LATENTS else "dense").streams(SPEC)
     }
     if name in LATENTS:
@@ -107,7 +109,7 @@ def test_a_layout_counts_what_it_keeps(name):
     values = {name: value.to(torch.bfloat16) for name, value in values.items()}
     stored = layout.encode(values, [Half()])
     assert sum(s.numel() * s.element_size() for s in stored.values()) == (
-        2 * 5 * layout.bytes_per_token(SPEC)
+        2 * 5 * layout.block * layout.bytes_per_token(SPEC)
     )
     assert {n: (str(t.dtype), t.shape[-1]) for n, t in stored.items()} == {
         s.name: (f"torch.{s.dtype}", s.width) for s in layout.streams(SPEC)
@@ -127,7 +129,8 @@ def test_bytes_of_known_layouts():
     per_vector = {
         "k16v8": (2 * 64, 64 + 2), "k16v8_e5m2": (2 * 64, 64 + 2), "k8v16": (64 + 2, 2 * 64),
         "k8v8": (64 + 2,) * 2, "int8": (64 + 2 * 2,) * 2, "int4": (32 + 2 * 2,) * 2,
-        "mxfp4": (32 + 2,) * 2, "nvfp4": (32 + 4 + 4,) * 2,
+        "mxfp4": (32 + 2,) * 2, "nvfp4": (32 + 4 + 4,) * 2, "k8prebias_v8": (64 + 2,) * 2,
+        "k16v8_block": (2 * 64, 64 + 2 / 16),
     }  # fmt: skip
     for name, (key, value) in per_vector.items():
         assert sizes[name] == 12 * (key + value), name

@@ -23,7 +23,7 @@ LAYOUTS = [
 ]  # fmt: skip
 CONTROLS = ("dense", "k8v16", "k16v8", "k8v8")
 MODELS = ("GPT2", "GPT2_RA")
-SIZE = {"n_embd": 64, "n_head": 2}
+SIZE = {"n_embd": 64, "n_head": 2, "block_size": 40}
 
 
 def model_of(name, dtype=torch.float32):
@@ -45,30 +45,31 @@ def zeros(layout, *names):
 def test_steps_read_what_one_pass_reads_and_bytes_are_exact(name, layout):
     """In float64: on one machine of two, float32 rounded a key differently in a step than in a
     pass, and FP8 made a whole step of its own of that."""
-    model, idx = model_of(name, torch.float64), tokens(2, 16)
-    whole = decode(model, idx, [16], layout=layout)
-    stepped = decode(model, idx, [7, 1, 3, 1, 1, 1, 2], layout=layout)
+    model, idx, own = model_of(name, torch.float64), tokens(2, 32), contract.load(layout)
+    whole = decode(model, idx, [32], layout=layout)
+    chunks = [7, 1, 3, 1, 20] if own.block == 1 else [own.block] * (32 // own.block)
+    stepped = decode(model, idx, chunks, layout=layout)
     assert torch.allclose(stepped, whole, atol=1e-6)
-    plain = decode(model, idx, [16])
-    exact = contract.load(layout).exact
-    assert torch.equal(whole, plain) == exact
+    plain = decode(model, idx, [32])
+    assert torch.equal(whole, plain) == own.exact
     for dtype in (torch.float32, torch.bfloat16):
         narrow = model_of(name, dtype)
-        for length in (1, 5, 16):
-            cache = narrow.new_cache(3, layout=layout)
+        for length, residual in ((1, 0), (5, 2), (16, 0), (40, 9)):
+            cache = narrow.new_cache(3, layout=layout, residual=residual)
             with torch.no_grad():
                 narrow(tokens(3, length), cache=cache)
-            assert cache.nbytes == narrow.cache_bytes(3, length, layout=layout)
+            formula = narrow.cache_bytes(3, length, layout=layout, residual=residual)
+            assert cache.nbytes == formula
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", MODELS)
 def test_what_is_destroyed_in_the_cache_moves_the_output(name, layout):
     """Else attention reads something else than the cache."""
-    model, idx, own = model_of(name), tokens(2, 12), contract.load(layout)
-    right = decode(model, idx, [6, 6], layout=layout)
+    model, idx, own = model_of(name), tokens(2, 32), contract.load(layout)
+    right = decode(model, idx, [16, 16], layout=layout)
     for side in ("k", "v"):
-        moved = decode(model, idx, [6, 6], layout=zeros(own, side)) - right
+        moved = decode(model, idx, [16, 16], layout=zeros(own, side)) - right
         assert moved.abs().max() > 0.1 * right.abs().max(), side
 
 
@@ -85,6 +86,30 @@ def test_fewer_bits_of_keys_and_values_cost_what_they_should():
     assert error["int8"] < error["k8v8"] < min(error[n] for n in ("int4", "mxfp4", "nvfp4"))
 
 
+def test_layers_may_have_layouts_of_their_own():
+    model, idx = model_of("GPT2"), tokens(2, 16)
+    mixed = ["dense", "int4", "dense", "k8v8"]
+    cache = model.new_cache(2, layout=mixed)
+    with torch.no_grad():
+        model(idx, cache=cache)
+    kept = [layer.encoded.nbytes for layer in cache.layers]
+    alone = [model.cache_bytes(2, 16, layout=name) // 4 for name in mixed]
+    assert kept == alone and cache.nbytes == model.cache_bytes(2, 16, layout=mixed)
+
+
+def test_a_window_of_whole_tokens_is_read_whole():
+    """With a window as long as the sequence nothing is encoded; with a shorter one, something."""
+    model, idx = model_of("GPT2", torch.float64), tokens(2, 24)
+    plain = decode(model, idx, [1] * 24)
+    error = {
+        residual: float(
+            (decode(model, idx, [1] * 24, layout="int4", residual=residual) - plain).norm()
+        )
+        for residual in (0, 8, 24)
+    }
+    assert error[24] < 1e-9 < error[8] < error[0]
+
+
 @pytest.mark.parametrize("layout", ["k16v8", "int4"])
 def test_the_same_prefix_gives_the_same_bytes(layout):
     model, idx = model_of("GPT2"), tokens(2, 16)
@@ -96,9 +121,9 @@ def test_the_same_prefix_gives_the_same_bytes(layout):
             model(each[:, :9], cache=cache)
             model(each[:, 9:], cache=cache)
         kept.append([
-            buffer.narrow(-2, 0, 9).contiguous().view(torch.uint8)
+            rows.contiguous().view(torch.uint8)
             for layer in cache.layers
-            for buffer in layer.buffers.values()
+            for rows in layer.encoded.stored(9).values()
         ])  # fmt: skip
     assert all(torch.equal(*pair) for pair in zip(*kept, strict=True))
 
@@ -109,7 +134,8 @@ def test_keys_that_are_kept_whole_are_those_of_a_dense_cache():
     with torch.no_grad():
         for cache in caches:
             model(idx, cache=cache)
-    dense, mixed = (cache.layers[0].buffers["k"] for cache in caches)
+    dense = caches[0].layers[0].buffers["k"][:, :, :16]
+    mixed = caches[1].layers[0].encoded.stored(16)["k"]
     assert torch.equal(dense, mixed)  # of the first layer; later ones read other values
 
 

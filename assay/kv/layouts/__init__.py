@@ -4,3 +4,6 @@ CONTRACT = ("streams", "encode", "decode")
 FRAMEWORK = "torch"
 EXACT = True
 SCALES = None
+BLOCK = 1
+FROZEN = False
+KEY_BIAS = False

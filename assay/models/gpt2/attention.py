@@ -20,6 +20,7 @@ from assay.errors import BadInput
 from assay.kv import contract
 from assay.kv.cache import LayerCache
 from assay.kv.contract import KVSpec, Layout, Stream
+from assay.kv.key_bias import KeyBias
 from assay.kv.layouts.mla_latent import NAMES
 from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.linear import linear
@@ -73,9 +74,12 @@ class SelfAttention(nn.Module):
         """`added_latent` [B, T, latent width] and `head_factor` [B, H, T, 1] are what the block
         before sends."""
         values = self.source.values(x, start=past.start if past else 0, added=added_latent)
-        codec = self._codec(past)
-        fresh = codec.encode(self.source.kept(values))
-        stored = past.append(fresh) if past else fresh
+        kept, codec = self.source.kept(values), self._codec(past)
+        if past and past.encoded:
+            fresh, stored = kept, past.encoded.update(kept)
+        else:
+            fresh = codec.encode(kept)
+            stored = past.append(fresh) if past else fresh
         operands = self.source.operands(
             values, fresh, stored, codec, cached=past is not None, training=self.training
         )
@@ -97,8 +101,6 @@ class SelfAttention(nn.Module):
         """The layout with its codecs; for a cache they are made ready once."""
         if past is None:
             return LayerCodec(self.layout, list(self.codecs))
-        if past.layout:
-            return LayerCodec(past.layout, ())
         if past.codecs is None:
             with torch.no_grad():
                 past.codecs = [codec.ready() for codec in self.codecs]
@@ -179,10 +181,15 @@ class DenseProjection(nn.Module):
         **mode: bool,
     ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
-        decoded = codec.decode(stored)
-        # What has fewer bits comes back in more than the layer computes in.
-        read = {name: value.to(values["q"].dtype) for name, value in decoded.items()}
-        return ExpandedOperands(new=values, all=read, scale=self.scale, **mode)
+        return ExpandedOperands(new=values, all=codec.decode(stored), scale=self.scale, **mode)
+
+    def key_bias(self) -> KeyBias | None:
+        """The bias of the keys that are kept; None where the projection has none."""
+        if self.c_attn.bias is None:
+            return None
+        _, bias, _ = self.c_attn.bias.detach().split(self.latent_width)
+        unread = self.heads - self.reads.get("k", 0)
+        return KeyBias(bias=bias.view(self.heads, self.head_dim)[unread:])
 
     def swap_roles_(self) -> bool:
         """Exchange the weights of queries and keys; True, for they are made alike."""

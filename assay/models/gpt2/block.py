@@ -5,8 +5,10 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
+from assay.kv.account import CachedLayer
 from assay.kv.cache import LayerCache
-from assay.kv.contract import Layout, State, Stream
+from assay.kv.contract import State, Stream
+from assay.kv.encoding import Encoding
 from assay.models.gpt2.attention import SelfAttention
 from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.mlp import Context, Coupling, DenseMLP
@@ -36,15 +38,35 @@ class Block(nn.Module):
         self.drop = nn.Dropout(config.dropout)
 
     def kept(
-        self, dtype: str, layout: Layout | None = None
+        self, dtype: str, encoding: Encoding | None = None
     ) -> tuple[tuple[Stream, ...], tuple[State, ...]]:
-        """Streams of each token and states of a sequence that a cache keeps for this block."""
-        streams = self.attn.streams(dtype, layout)
+        """Streams of each token and states of a sequence that a cache keeps for this block, beside
+        keys and values where they are kept in an encoding."""
+        streams = () if encoding else self.attn.streams(dtype)
         states: tuple[State, ...] = ()
         for coupling in self._coupled():
             streams += coupling.streams(dtype)
             states += coupling.states(dtype)
         return streams, states
+
+    def cached(self, dtype: str, encoding: Encoding | None = None) -> CachedLayer:
+        """Bytes that a cache keeps for this block."""
+        streams, states = self.kept(dtype, encoding)
+        beside = sum(stream.bytes_per_token for stream in streams)
+        fixed = sum(state.bytes for state in states)
+        if encoding is None:
+            return CachedLayer(per_token=beside, fixed=fixed)
+        encoded, whole = (
+            sum(stream.bytes_per_token for stream in self.attn.streams(dtype, layout))
+            for layout in (encoding.layout, None)
+        )
+        return CachedLayer(
+            per_token=beside + encoded,
+            whole_per_token=beside + whole,
+            fixed=fixed,
+            residual=encoding.residual,
+            block=encoding.layout.block,
+        )
 
     def forward(
         self, x: torch.Tensor, *, context: Context, past: LayerCache | None

@@ -3,6 +3,7 @@
 B batch, T new tokens, E width, V vocabulary.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +12,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from assay.errors import BadInput
-from assay.kv import contract
+from assay.kv.account import cache_bytes
 from assay.kv.cache import Cache, new_cache
-from assay.kv.contract import Layout, State, Stream
+from assay.kv.encoding import Encoding, Kept, encodings
 from assay.models.gpt2.block import Block
 from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config, completed
 from assay.models.gpt2.linear import embedding
@@ -75,18 +76,25 @@ class Decoder(nn.Module):
         *,
         capacity: int | None = None,
         dtype: torch.dtype | None = None,
-        layout: str | Layout | None = None,
+        layout: Kept | Sequence[Kept] | None = None,
+        residual: int = 0,
+        scales: Sequence[Any] | None = None,
     ) -> Cache:
         """An empty cache for `batch` sequences of up to `capacity` tokens (block_size), in the
-        dtype of the weights unless the model computes in another. `layout` is one of kv/layouts,
-        or its name, that keeps keys and values in fewer bits."""
-        own = contract.load(layout) if isinstance(layout, str) else layout
+        dtype of the weights unless the model computes in another.
+
+        `layout` is one of kv/layouts, its name, or one for each layer, in which keys and values are
+        kept but for the newest `residual` tokens; `scales` are by layer, for those that want them.
+        """
+        name, chosen = self._dtype(dtype), self.encodings(layout, residual, scales)
+        for block, encoding in zip(self.h, chosen, strict=True):
+            block.cached(name, encoding)  # refuses layouts that cannot stand for the block's own
         return new_cache(
-            self._kept(dtype, own),
+            [block.kept(name, encoding) for block, encoding in zip(self.h, chosen, strict=True)],
             batch=batch,
             capacity=capacity or self.config.block_size,
             device=self.wte.weight.device,
-            layout=own,
+            encodings=chosen,
         )
 
     def cache_bytes(
@@ -94,21 +102,30 @@ class Decoder(nn.Module):
         batch: int,
         tokens: int,
         dtype: torch.dtype | None = None,
-        layout: str | Layout | None = None,
+        layout: Kept | Sequence[Kept] | None = None,
+        residual: int = 0,
+        scales: Sequence[Any] | None = None,
     ) -> int:
         """Bytes that a cache keeps of `tokens` tokens in each of `batch` sequences, by layout."""
-        own = contract.load(layout) if isinstance(layout, str) else layout
-        kept = self._kept(dtype, own)
-        per_token = sum(stream.bytes_per_token for streams, _ in kept for stream in streams)
-        fixed = sum(state.bytes for _, states in kept for state in states)
-        return batch * (tokens * per_token + fixed)
+        chosen = self.encodings(layout, residual, scales)
+        layers = [b.cached(self._dtype(dtype), e) for b, e in zip(self.h, chosen, strict=True)]
+        return batch * cache_bytes(layers, tokens)
 
-    def _kept(
-        self, dtype: torch.dtype | None, layout: Layout | None
-    ) -> list[tuple[tuple[Stream, ...], tuple[State, ...]]]:
-        """Streams and states of every block."""
-        name = str(dtype or self.wte.weight.dtype).removeprefix("torch.")
-        return [block.kept(name, layout) for block in self.h]
+    def encodings(
+        self,
+        layout: Kept | Sequence[Kept] | None,
+        residual: int = 0,
+        scales: Sequence[Any] | None = None,
+    ) -> Sequence[Encoding | None]:
+        """The encoding of every block's keys and values; None where they are kept as the block's
+        own layout says."""
+        if layout is None:
+            return [None] * len(self.h)
+        biases = [block.attn.source.key_bias() for block in self.h]
+        return encodings(layout, len(self.h), residual=residual, scales=scales, key_biases=biases)
+
+    def _dtype(self, dtype: torch.dtype | None) -> str:
+        return str(dtype or self.wte.weight.dtype).removeprefix("torch.")
 
     def set_coupling(self, share: float) -> None:
         """Set the share of the reciprocal MLP, 0 to 1: a trainer may raise it as it begins."""

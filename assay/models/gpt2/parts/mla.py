@@ -92,6 +92,9 @@ class LatentProjection(nn.Module):
             rope_dims=self.rope.dims if self.rope else 0,
         )
 
+    def key_bias(self) -> None:
+        """None: what is kept is no key."""
+
     def values(
         self, x: torch.Tensor, *, start: int, added: torch.Tensor | None
     ) -> dict[str, torch.Tensor]:

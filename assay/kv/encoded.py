@@ -1,0 +1,162 @@
+"""Keys and values of one layer in an encoding: tokens are encoded once, and decoded when read.
+
+`update` takes the new tokens, encodes what is old enough, keeps the rest whole, and gives back all
+tokens as attention reads them: decoded, the new ones too. Tokens count when `commit` is called, so
+that a pass that ends in an error leaves the layer as it was. Every byte that is decoded is counted:
+a quality figure can be held against what its cache was really asked for.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+
+from assay.errors import BadInput
+from assay.kv.contract import KVSpec, Stream
+from assay.kv.encoding import Encoding
+
+WHOLE = "whole"  # by which tokens that are not encoded are counted
+_GROWTH = 1.5
+
+
+class EncodedLayer:
+    """Batches of one size. Buffers are made with the first tokens and grow as tokens come, unless
+    `capacity` says for how many they are made."""
+
+    def __init__(self, encoding: Encoding, *, capacity: int | None = None) -> None:
+        self.encoding = encoding
+        self.capacity = capacity
+        self.length = 0
+        self.spec: KVSpec | None = None  # of the first tokens
+        self.buffers: dict[str, torch.Tensor] = {}  # [batch, heads, rows, width]
+        self.tail: dict[str, torch.Tensor] = {}  # newest tokens, whole
+        self.reads: Counter[str] = Counter()  # bytes, by stream
+        self._pending: tuple[int, dict[str, torch.Tensor]] | None = None
+
+    def update(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return k, v (and q) of all tokens, [batch, heads, tokens, width], in the dtype in which
+        those of the new ones are given. Values are kept, not their graph."""
+        values = {name: value.detach() for name, value in values.items()}
+        self._accept(values)
+        recent = {name: torch.cat([self.tail[name], new], dim=-2) for name, new in values.items()}
+        length = self.length + next(iter(values.values())).shape[-2]
+        before, after = self.encoding.sealed(self.length), self.encoding.sealed(length)
+        if after > before:
+            old = {name: value[..., : after - before, :] for name, value in recent.items()}
+            self._write(self._encode(old, before), before, after)
+        tail = {name: value[..., after - before :, :].clone() for name, value in recent.items()}
+        self._pending = length, tail
+        return self._read(after, tail)
+
+    def commit(self) -> None:
+        """Count the tokens of the last update."""
+        if self._pending:
+            (self.length, self.tail), self._pending = self._pending, None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is kept."""
+        return sum(tensor.nbytes for tensor in self.tensors())
+
+    def tensors(self) -> Iterator[torch.Tensor]:
+        """Tensors that are kept: the filled part of every buffer, and the whole tokens."""
+        sealed = self.encoding.sealed(self.length)
+        yield from self.stored(sealed).values() if sealed else ()
+        yield from self.tail.values() if self.length > sealed else ()
+
+    def stored(self, sealed: int) -> dict[str, torch.Tensor]:
+        """Streams of the first `sealed` tokens, as views."""
+        return {
+            stream.name: self.buffers[stream.name].narrow(-2, 0, sealed // stream.block)
+            for stream in self._streams()
+        }
+
+    def select(self, choose: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        """Put what `choose` makes of a tensor [batch, ...] in its place, for every tensor."""
+        self.buffers = {name: choose(buffer) for name, buffer in self.buffers.items()}
+        self.tail = {name: choose(value) for name, value in self.tail.items()}
+
+    def crop(self, length: int) -> None:
+        """Forget the tokens from `length` on."""
+        sealed = self.encoding.sealed(self.length)
+        if length < sealed and not self.encoding.is_by_token:
+            raise BadInput(
+                f"{sealed} tokens are encoded, in whole blocks or behind a window, so the cache "
+                f"cannot be cut to {length}; choose a layout of single tokens, without a window"
+            )
+        self.tail = {n: v[..., : max(0, length - sealed), :] for n, v in self.tail.items()}
+        self.length = min(self.length, length)
+
+    def _accept(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Refuse tokens of another kind than the first, whose kind is that of the layer."""
+        heads = {name: value.shape[1] for name, value in values.items()}
+        first = values["v"]
+        spec = KVSpec(
+            dtype=str(first.dtype).removeprefix("torch."),
+            head_dim=first.shape[-1],
+            key_heads=heads.get("k", 0),
+            query_heads=heads.get("q", 0),
+            value_heads=heads["v"],
+        )
+        if self.spec is None:
+            self.spec = spec
+            self.tail = {name: value[..., :0, :] for name, value in values.items()}
+        widths = {value.shape[-1] for value in values.values()}
+        batch = self.tail["v"].shape[0]
+        if spec != self.spec or first.shape[0] != batch or len(widths) > 1:
+            raise BadInput(
+                f"the cache was begun for {batch} sequences with {self.spec}; given are "
+                f"{first.shape[0]} with {spec}, widths {sorted(widths)}: make a cache for these"
+            )
+
+    def _streams(self) -> tuple[Stream, ...]:
+        return self.encoding.layout.streams(self.spec) if self.spec else ()
+
+    def _encode(self, values: Mapping[str, torch.Tensor], first: int) -> dict[str, torch.Tensor]:
+        bias = self.encoding.key_bias
+        if bias and "k" in values:
+            keys = values["k"].float()
+            values = {**values, "k": keys - bias.rotated(first, keys.shape[-2])}
+        return self.encoding.layout.encode(values, self.encoding.codecs)
+
+    def _write(self, encoded: Mapping[str, torch.Tensor], before: int, after: int) -> None:
+        """Write the rows of the tokens from `before` to `after`."""
+        for stream in self._streams():
+            rows = encoded[stream.name]
+            buffer = self._room(stream, rows, after)
+            buffer.narrow(-2, before // stream.block, rows.shape[-2]).copy_(rows)
+
+    def _room(self, stream: Stream, rows: torch.Tensor, tokens: int) -> torch.Tensor:
+        """The stream's buffer with room for so many tokens."""
+        buffer, wanted = self.buffers.get(stream.name), tokens // stream.block
+        if buffer is not None and buffer.shape[-2] >= wanted:
+            return buffer
+        ahead = self.capacity // stream.block if self.capacity else 0
+        if buffer is not None:
+            ahead = max(ahead, int(_GROWTH * buffer.shape[-2]))
+        grown = torch.empty(
+            (*rows.shape[:-2], max(wanted, ahead), stream.width),
+            dtype=getattr(torch, stream.dtype),
+            device=rows.device,
+        )
+        if buffer is not None:
+            grown.narrow(-2, 0, buffer.shape[-2]).copy_(buffer)
+        self.buffers[stream.name] = grown
+        return grown
+
+    def _read(self, sealed: int, tail: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        if not sealed:
+            self.reads[WHOLE] += sum(value.nbytes for value in tail.values())
+            return dict(tail)
+        stored = self.stored(sealed)
+        self.reads.update({name: kept.nbytes for name, kept in stored.items()})
+        decoded = self.encoding.layout.decode(stored, self.encoding.codecs)
+        bias = self.encoding.key_bias
+        if bias and "k" in decoded:
+            decoded["k"] = decoded["k"] + bias.rotated(0, sealed)
+        values = {}
+        for name, newest in tail.items():
+            self.reads[WHOLE] += newest.nbytes
+            value = decoded[name].to(newest.dtype)
+            values[name] = torch.cat([value, newest], dim=-2) if newest.shape[-2] else value
+        return values
