@@ -43,7 +43,7 @@ class EncodedLayer:
         before, after = self.encoding.sealed(self.length), self.encoding.sealed(length)
         if after > before:
             old = {name: value[..., : after - before, :] for name, value in recent.items()}
-            self._write(self._encode(old, before), before, after)
+            self._write(self.encoding.encode(old, before), before, after)
         tail = {name: value[..., after - before :, :].clone() for name, value in recent.items()}
         self._pending = length, tail
         return self._read(after, tail)
@@ -112,13 +112,6 @@ class EncodedLayer:
     def _streams(self) -> tuple[Stream, ...]:
         return self.encoding.layout.streams(self.spec) if self.spec else ()
 
-    def _encode(self, values: Mapping[str, torch.Tensor], first: int) -> dict[str, torch.Tensor]:
-        bias = self.encoding.key_bias
-        if bias and "k" in values:
-            keys = values["k"].float()
-            values = {**values, "k": keys - bias.rotated(first, keys.shape[-2])}
-        return self.encoding.layout.encode(values, self.encoding.codecs)
-
     def _write(self, encoded: Mapping[str, torch.Tensor], before: int, after: int) -> None:
         """Write the rows of the tokens from `before` to `after`."""
         for stream in self._streams():
@@ -150,10 +143,7 @@ class EncodedLayer:
             return dict(tail)
         stored = self.stored(sealed)
         self.reads.update({name: kept.nbytes for name, kept in stored.items()})
-        decoded = self.encoding.layout.decode(stored, self.encoding.codecs)
-        bias = self.encoding.key_bias
-        if bias and "k" in decoded:
-            decoded["k"] = decoded["k"] + bias.rotated(0, sealed)
+        decoded = self.encoding.decode(stored)
         values = {}
         for name, newest in tail.items():
             self.reads[WHOLE] += newest.nbytes

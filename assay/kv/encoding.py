@@ -1,7 +1,7 @@
 """The way a cache keeps keys and values in the place of its layer's own: a layout, the newest
 tokens whole or not, and what was settled before the first token: scales, the bias of keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,22 @@ class Encoding:
     def is_by_token(self) -> bool:
         """Every token is encoded when it comes, so a pass reads what steps read."""
         return not self.residual and self.layout.block == 1
+
+    def encode(self, values: Mapping[str, Any], first: int) -> dict[str, Any]:
+        """Return what is kept of the tokens from the position `first` on, k and v (and q),
+        [..., heads, tokens, width]."""
+        if self.key_bias and "k" in values:
+            keys = values["k"].float()
+            values = {**values, "k": keys - self.key_bias.rotated(first, keys.shape[-2])}
+        return self.layout.encode(values, self.codecs)
+
+    def decode(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the tokens from position 0 on again, in float32 what has fewer bits."""
+        values = self.layout.decode(stored, self.codecs)
+        if self.key_bias and "k" in values:
+            keys = values["k"]
+            values["k"] = keys + self.key_bias.rotated(0, keys.shape[-2])
+        return values
 
     def sealed(self, tokens: int) -> int:
         """Return how many of so many tokens are encoded."""
