@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "attention": BASE | {"workloads"},
     "kv": BASE | {"workloads"},
     "models": BELOW_MODELS,
+    "integrations": BELOW_MODELS | {"models"},
     "instruments": BASE,
     "frameworks": {"errors", "plugins", "records", "instruments"},
     "subjects": BELOW_MODELS | {"models", "instruments", "frameworks"},
