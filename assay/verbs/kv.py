@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.verbs import _flags as flags
+from assay.verbs._kv_splice import SPLICE, splice
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def command() -> typer.Typer:
     app.command(help=f"{sizes.__doc__} {SIZES}")(sizes)
     app.command(help=f"{fit.__doc__} {FIT}")(fit)
     app.command(help=f"{verify.__doc__} {VERIFY}")(verify)
+    app.command(help=f"{splice.__doc__} {SPLICE}")(splice)
     return app
 
 
@@ -208,14 +210,12 @@ def _show(
     as_json: bool,
     note: str = "",
 ) -> None:
-    import json
-
+    from assay.reports.row_files import print_rows
     from assay.reports.table import Table
     from assay.reports.terminal import console, show
 
     if as_json:
-        for row in rows:
-            print(json.dumps({name.replace(" ", "_"): value for name, value in row.items()}))
+        print_rows(rows)
         return
 
     def text(column: str, value: Any) -> str:

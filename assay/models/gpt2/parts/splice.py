@@ -117,6 +117,10 @@ class Affine(nn.Module):
         self.scale = nn.Parameter(torch.ones(channels))
         self.shift = nn.Parameter(torch.zeros(channels))
 
+    def slopes(self) -> torch.Tensor:
+        """The factor of each channel, [channels, 1]."""
+        return F.softplus(self.scale)[:, None]
+
     def before(self, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """weight (x softplus(scale) + shift)."""
         return weight * F.softplus(self.scale), weight @ self.shift
@@ -164,9 +168,13 @@ class MonotoneSpline(nn.Module):
         left = (segment - 1).clamp(min=0)
         return self.knots[left] + (y - _at(heights, left)) / _at(slopes, segment)
 
+    def slopes(self) -> torch.Tensor:
+        """Slopes of all pieces, [channels, K + 1]."""
+        return F.softplus(self.raw_slopes) + _LEAST_SLOPE
+
     def _curve(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Slopes of all pieces [channels, K + 1], and heights at the knots [channels, K]."""
-        slopes = F.softplus(self.raw_slopes) + _LEAST_SLOPE
+        slopes = self.slopes()
         first = slopes[:, :1] * self.knots[0] + self.shift[:, None]  # [channels, 1]
         rises = slopes[:, 1:-1] * self.knots.diff()  # [channels, K - 1]
         return slopes, torch.cat([first, first + rises.cumsum(dim=-1)], dim=-1)
