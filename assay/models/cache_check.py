@@ -12,14 +12,22 @@ from assay.models.gpt2 import variants
 from assay.models.weightless import weightless
 
 BATCH = 1
+LONGEST = 8192
+Row = dict[str, Any]
 _RATIO = 0.05  # by which a ratio of measured bytes to those of the first layout may be off
 
 
 def check_caches(
-    model: CachedModel, layouts: Sequence[str], *, dtype: str, lengths: Sequence[int]
-) -> list[dict[str, Any]]:
+    model: CachedModel,
+    layouts: Sequence[str],
+    *,
+    dtype: str,
+    lengths: Sequence[int],
+    beside: Sequence[Row] = (),
+) -> list[Row]:
     """Return for each layout and length the bytes of the tensors that are kept, those of the
-    formula, and what is wrong with them."""
+    formula, and what is wrong with them. `beside` are rows of models before it: shares are of the
+    first row of all."""
     if model.config is not None:
         raise BadInput(
             f"{model.name} has no weights to run; verify takes variants such as GPT2_MLA, and "
@@ -35,7 +43,7 @@ def check_caches(
         for tensor in (*real.parameters(), *real.buffers()):
             tensor.fill_(0.01)
     tokens = torch.randint(0, config.vocab_size, (BATCH, longest))
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for name in layouts:
         layout = None if name == model.layout else name
         layers = model.layers(dtype=dtype, layout=layout)
@@ -45,17 +53,33 @@ def check_caches(
                 real(tokens[:, start:length], cache=cache)
             start = length
             measured, formula = cache.nbytes, BATCH * cache_bytes(layers, length)
-            first = next((row for row in rows if row["tokens"] == length), None)
+            first = next((row for row in (*beside, *rows) if row["tokens"] == length), None)
             share = measured / (first["measured"] if first else measured)
             wanted = formula / (first["formula"] if first else formula)
             problems = _problems(cache, length, measured, formula)
             if abs(share / wanted - 1) > _RATIO:
-                problems.append(
-                    f"the ratio to {rows[0]['layout']} is {share:.3f}, not {wanted:.3f}"
-                )
+                before = (*beside, *rows)[0]
+                problems.append(f"the ratio to {before['layout']} is {share:.3f}, not {wanted:.3f}")
             rows.append({
-                "layout": name, "tokens": length, "measured": measured, "formula": formula,
-                "share": share, "verdict": "; ".join(problems) or "ok",
+                "model": model.name, "layout": name, "dtype": dtype, "tokens": length,
+                "measured": measured, "formula": formula, "share": share,
+                "verdict": "; ".join(problems) or "ok",
+            })  # fmt: skip
+    return rows
+
+
+def longer_caches(model: CachedModel, layouts: Sequence[str], measured: Sequence[Row]) -> list[Row]:
+    """Return rows of the formula alone, for the lengths beyond what was measured up to LONGEST
+    tokens, each twice the one before."""
+    length, dtype = max(row["tokens"] for row in measured), measured[0]["dtype"]
+    rows: list[Row] = []
+    while (length := 2 * length) <= LONGEST:
+        for name in layouts:
+            layers = model.layers(dtype=dtype, layout=None if name == model.layout else name)
+            rows.append({
+                "model": model.name, "layout": name, "dtype": dtype, "tokens": length,
+                "measured": None, "formula": BATCH * cache_bytes(layers, length), "share": None,
+                "verdict": "not measured",
             })  # fmt: skip
     return rows
 

@@ -1,6 +1,7 @@
 """Caches of models by layer: of our variants as they are built, of others by their config."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,23 @@ class CachedModel:
         own = layout if layout and (layout != self.layout or residual) else None
         encodings = model.encodings(own, residual)
         return [block.cached(dtype, kept) for block, kept in zip(model.h, encodings, strict=True)]
+
+    def possible(self, layouts: Sequence[str]) -> list[str]:
+        """Return those of some layouts that it can have; BadInput where it can have none."""
+        able = []
+        for name in layouts:
+            contract.load(name)  # refuses a name that no layout has
+            try:
+                self.layers(dtype="float32", layout=name)
+            except BadInput:
+                continue
+            able.append(name)
+        if not able:
+            raise BadInput(
+                f"{self.name} can have none of the layouts {', '.join(layouts)}; "
+                f"its own is {self.layout}"
+            )
+        return able
 
 
 def open_model(name: str) -> CachedModel:

@@ -78,8 +78,13 @@ class Chart:
     group: str = ""  # the name of its figure; the chart's own where it is empty
     group_title: str = ""
     panel: str = ""  # what tells it from the other charts of its group
+    bars: bool = False  # from zero instead of points; only where x is text
 
     def __post_init__(self) -> None:
+        if self.bars and (self.log_y or not self.listed):
+            raise ValueError(
+                f"chart {self.name!r} has bars, which need texts for x and a zero of y"
+            )
         if self.log_y and min(self.y_values, default=1) <= 0:
             raise ValueError(f"chart {self.name!r} has a y of zero or less on a logarithmic axis")
 

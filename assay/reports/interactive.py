@@ -48,16 +48,25 @@ def _trace(go: Any, chart: Chart, series: Series, drawn: style.SeriesStyle) -> A
         below, above = series.errors
         bars = {"array": above, "arrayminus": below, "thickness": 1.2, "width": 3}
         bounds = {f"error_{along}": {"type": "data", "symmetric": False, **bars}}
+    hover = {
+        "text": [_hover(series, i) for i in range(len(series.y))],
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+    }
+    if chart.bars:
+        colour = {"color": drawn.colour}
+        return go.Bar(
+            **values, **hover, name=escape(series.name), orientation="h", marker=colour,
+            textposition="none",
+        )  # fmt: skip
     return go.Scatter(
         **values,
         **bounds,
+        **hover,
         name=escape(series.name),
         mode="markers" if chart.listed else "lines+markers",
         line={"color": drawn.colour, "width": _LINE_WIDTH, "dash": drawn.dash[0]},
         marker={"color": drawn.colour, "size": _MARKER_PX, "symbol": drawn.marker[0]},
-        text=[_hover(series, i) for i in range(len(series.y))],
-        hovertemplate="%{text}<extra></extra>",
-        cliponaxis=False,
     )
 
 

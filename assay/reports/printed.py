@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.reports import style
 from assay.reports.chart import Chart, ChartGroup, Series, log_ticks
-from assay.reports.numerals import tick
+from assay.reports.numerals import number, tick
 
 _DPI = 300
 _WIDTH_IN = 6.5
@@ -19,6 +19,7 @@ _PANEL_COLUMNS = 3
 _PANEL_HEIGHT_IN = 1.75
 _PANEL_FONT_PT = 6.5
 _MOST_LEGEND_COLUMNS = 3
+_LETTER_EM, _LEGEND_KEY_EM = 0.6, 4.8  # a letter, and what stands beside a name, of the font's size
 
 
 def png(group: ChartGroup, colours: dict[str, str], *, source: str = "") -> bytes:
@@ -59,8 +60,17 @@ def _legend(figure: Any, grid: Any, group: ChartGroup) -> None:
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             keys.setdefault(label, handle)
-    columns = min(len(keys), _MOST_LEGEND_COLUMNS)
+    columns = min(len(keys), _legend_columns(group))
     figure.legend(keys.values(), keys, loc="outside lower center", ncols=columns, frameon=False)
+
+
+def _legend_columns(group: ChartGroup) -> int:
+    """Columns that the longest name leaves room for."""
+    points = _FONT_PT if len(group.charts) == 1 else _PANEL_FONT_PT
+    names = [series.name for chart in group.charts for series in chart.series]
+    longest = max(map(len, names), default=1)
+    column_in = points * (_LETTER_EM * longest + _LEGEND_KEY_EM) / 72
+    return max(1, min(_MOST_LEGEND_COLUMNS, int(_WIDTH_IN / column_in)))
 
 
 def _settings(*, small: bool) -> dict[str, Any]:
@@ -89,7 +99,7 @@ def _settings(*, small: bool) -> dict[str, Any]:
 def _size(group: ChartGroup) -> tuple[float, float]:
     chart, count = group.charts[0], len(group.charts)
     names = {series.name for chart in group.charts for series in chart.series}
-    legend = 0.2 * -(-len(names) // _MOST_LEGEND_COLUMNS)
+    legend = 0.2 * -(-len(names) // _legend_columns(group))
     body = _HEIGHT_IN if count == 1 else _PANEL_HEIGHT_IN
     if chart.listed:
         longest = max(len(chart.x_values) for chart in group.charts)
@@ -101,6 +111,11 @@ def _size(group: ChartGroup) -> tuple[float, float]:
 
 def _draw(axes: Any, chart: Chart, series: Series, drawn: style.SeriesStyle) -> None:
     points = (series.y, series.x) if chart.listed else (series.x, series.y)
+    if chart.bars:
+        bars = axes.barh(series.x, series.y, height=0.6, color=drawn.colour, label=series.name)
+        axes.bar_label(bars, labels=[number(y) for y in series.y], padding=3, fontsize=7)
+        axes.margins(x=0.12)  # room for these labels
+        return
     axes.errorbar(
         *points,
         **{"xerr" if chart.listed else "yerr": series.errors},

@@ -1,6 +1,7 @@
 """Bytes of caches: what a model keeps of a token, how many sequences fit, and whether it is so."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 SIZES = "Example: assay kv sizes GPT2_MLA --length 1024,8192"
 FIT = "Example: assay kv fit model/config.json --memory 24GiB --weights 3GiB --length 4096"
-VERIFY = "Example: assay kv verify GPT2 --layout dense,k16v8"
+VERIFY = "Example: assay kv verify GPT2,GPT2_MLA --layout dense,k16v8,mla_latent --out caches"
 LENGTHS = "256,512,1024"
 
 Model = Annotated[
@@ -120,22 +121,36 @@ def fit(
 
 
 def verify(
-    model: Model,
+    model: Annotated[
+        str, typer.Argument(help="Variants, comma between; of --layout each takes what it can.")
+    ],
     layout: Layout = None,
     dtype: Dtype = "float32",
     length: Length = LENGTHS,
     as_json: flags.Json = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="A folder for the rows and figures of them.")
+    ] = None,
 ) -> None:
-    """Fill real caches of a variant and hold their tensors against the formula."""
-    from assay.models.cache_check import check_caches
+    """Fill real caches of variants and hold their tensors against the formula."""
+    from assay.models.cache_check import check_caches, longer_caches
     from assay.models.cached_layers import open_model
+    from assay.reports.cache_charts import require_print, write_caches
     from assay.reports.numerals import size_in_bytes
 
-    opened = open_model(model)
-    names = [name for name, _ in _by_layout(opened, layout, _known_dtype(dtype))]
-    rows = check_caches(opened, names, dtype=dtype, lengths=_lengths(length))
+    if out:
+        require_print()
+    models = [open_model(name) for name in model.split(",")]
+    lengths, rows, longer = _lengths(length), [], []
+    for opened in models:
+        stated = ",".join(opened.possible(layout.split(","))) if layout and models[1:] else layout
+        names = [name for name, _ in _by_layout(opened, stated, dtype)]
+        rows += check_caches(opened, names, dtype=dtype, lengths=lengths, beside=rows)
+        longer += longer_caches(opened, names, rows)
     shown = {"measured": size_in_bytes, "formula": size_in_bytes, "share": "{:.4f}".format}
-    _show(f"Real caches of {opened.name}, {dtype}", rows, shown, as_json=as_json)
+    _show(f"Real caches of {model}, {dtype}", rows, shown, as_json=as_json)
+    if out:
+        write_caches(out, [*rows, *longer])
     finish(0 if all(row["verdict"] == "ok" for row in rows) else 1)
 
 
