@@ -18,6 +18,7 @@ BASE = {"errors", "plugins", "code_digests", "devices", "host", "records"}
 TELLING = {"errors", "host", "plugins", "records"}
 BELOW_MODELS = BASE | {"workloads", "captures", "attention", "kv"}
 BELOW_STUDIES = BELOW_MODELS | {"models", "instruments", "frameworks", "subjects", "laws"}
+CACHES = {"integrations", "quality"}
 MAY_IMPORT = {
     "errors": set(),
     "plugins": {"errors"},
@@ -35,15 +36,16 @@ MAY_IMPORT = {
     "attention": BASE | {"workloads"},
     "kv": BASE | {"workloads"},
     "models": BELOW_MODELS,
-    "integrations": BELOW_MODELS | {"models"},
+    "integrations": BELOW_MODELS | {"models", "instruments"},
+    "quality": BELOW_MODELS | {"models", "integrations"},
     "instruments": BASE,
     "frameworks": {"errors", "plugins", "records", "instruments"},
     "subjects": BELOW_MODELS | {"models", "instruments", "frameworks"},
     "correctness": BELOW_MODELS | {"models", "instruments", "frameworks", "subjects"},
     "performance": BELOW_STUDIES | {"correctness"},
-    "studies": BELOW_STUDIES | {"correctness", "performance", "peaks"},
+    "studies": BELOW_STUDIES | CACHES | {"correctness", "performance", "peaks"},
     "cli": {"errors", "plugins"},
-    "verbs": BELOW_STUDIES | {"correctness", "peaks", "reports", "verify", "studies"},
+    "verbs": BELOW_STUDIES | CACHES | {"correctness", "peaks", "reports", "verify", "studies"},
     "__init__": {"records", "correctness", "captures"},
     "__main__": {"cli"},
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import BadInput
+from assay.kv import contract
 from assay.kv.account import CachedLayer, layers_of_config, layout_of_config
 from assay.models.gpt2 import variants
 

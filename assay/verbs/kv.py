@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.verbs import _flags as flags
+from assay.verbs._kv_quality import COMPARE, QUALITY, compare, quality
 from assay.verbs._kv_splice import SPLICE, splice
 from assay.verbs._running import finish
 
@@ -37,6 +38,8 @@ def command() -> typer.Typer:
     app.command(help=f"{sizes.__doc__} {SIZES}")(sizes)
     app.command(help=f"{fit.__doc__} {FIT}")(fit)
     app.command(help=f"{verify.__doc__} {VERIFY}")(verify)
+    app.command(help=f"{quality.__doc__} {QUALITY}")(quality)
+    app.command(help=f"{compare.__doc__} {COMPARE}")(compare)
     app.command(help=f"{splice.__doc__} {SPLICE}")(splice)
     return app
 

@@ -34,7 +34,7 @@ class LayoutCache(Cache):
     ) -> None:
         config = model.config.get_text_config(decoder=True)
         kinds = _layer_kinds(config)
-        biases = key_biases(model) if _wants_bias(layout) else None
+        biases = key_biases(model) if wants_bias(layout) else None
         chosen = encodings(layout, len(kinds), residual=residual, scales=scales, key_biases=biases)
         watch = PositionWatch(model) if biases else None
         super().__init__(
@@ -139,7 +139,8 @@ def _layer_kinds(config: Any) -> list[str]:
     return list(kinds)
 
 
-def _wants_bias(layout: Kept | Sequence[Kept]) -> bool:
+def wants_bias(layout: Kept | Sequence[Kept]) -> bool:
+    """True where one of the layouts keeps keys without their bias."""
     listed = [layout] if isinstance(layout, Kept) else layout
     loaded = [contract.load(entry) if isinstance(entry, str) else entry for entry in listed]
     return any(getattr(entry, "key_bias", False) is True for entry in loaded)

@@ -1,0 +1,135 @@
+"""Models that read a text through a cache, ours and those of transformers, called alike."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from assay.errors import BadInput
+from assay.kv.account import CachedLayer, layers_of_config
+from assay.kv.encoding import Kept
+from assay.models.pretrained import catalog
+
+
+class Reader(Protocol):
+    """A model with its caches. Token ids are [batch, tokens]."""
+
+    name: str
+    dtype: str
+    weights: str  # where its weights are from
+
+    def token_ids(self, text: str) -> list[int]: ...
+
+    def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any: ...
+
+    def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor: ...
+
+    def reads(self, cache: Any) -> Counter[str]: ...
+
+    def length(self, cache: Any) -> int: ...
+
+    def layers(self, layout: str, *, residual: int = 0) -> list[CachedLayer]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainedReader:
+    """A model of transformers."""
+
+    name: str
+    dtype: str
+    weights: str
+    loaded: Any
+
+    def token_ids(self, text: str) -> list[int]:
+        return self.loaded.token_ids(text)
+
+    def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any:
+        from assay.integrations.transformers import LayoutCache
+
+        return LayoutCache(self.loaded.model, layout, residual=residual)
+
+    def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor:
+        """Return logits [batch, tokens, vocabulary] of tokens that follow those in the cache."""
+        model = self.loaded.model
+        return model(ids.to(model.device), past_key_values=cache, use_cache=True).logits
+
+    def reads(self, cache: Any) -> Counter[str]:
+        return cache.reads
+
+    def length(self, cache: Any) -> int:
+        return cache.get_seq_length()
+
+    def layers(self, layout: str, *, residual: int = 0) -> list[CachedLayer]:
+        config = self.loaded.model.config.to_dict()
+        return layers_of_config(
+            config, dtype=self.dtype, layout=layout, residual=residual, place=self.name
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VariantReader:
+    """A variant of GPT-2: of a checkpoint, or with the weights it begins with. It reads bytes."""
+
+    name: str
+    dtype: str
+    weights: str
+    model: Any
+
+    def token_ids(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any:
+        return self.model.new_cache(batch, layout=layout, residual=residual)
+
+    def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor:
+        """Return logits [batch, tokens, vocabulary] of tokens that follow those in the cache."""
+        logits, _, _ = self.model(ids.to(self.model.wte.weight.device), cache=cache)
+        return logits
+
+    def reads(self, cache: Any) -> Counter[str]:
+        return sum((layer.encoded.reads for layer in cache.layers), Counter())
+
+    def length(self, cache: Any) -> int:
+        return cache.length
+
+    def layers(self, layout: str, *, residual: int = 0) -> list[CachedLayer]:
+        chosen = self.model.encodings(layout, residual)
+        return [b.cached(self.dtype, e) for b, e in zip(self.model.h, chosen, strict=True)]
+
+
+def open_reader(name: str, *, dtype: str, device: str) -> Reader:
+    """Return the model called `name`: a checkpoint of ours, a variant of GPT-2, or what
+    models/pretrained/catalog.py opens."""
+    from assay.models.gpt2 import checkpoint, variants
+
+    if name.endswith(".safetensors") and Path(name).is_file():
+        model, weights = checkpoint.load(name), f"checkpoint {Path(name).name}"
+    elif name.startswith("GPT2"):
+        variant = variants.parse(name)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            model = variants.model_class(variant)(variants.config_class(variant)())
+        weights = "untrained, so that its figures say what a cache does and nothing of a model"
+    else:
+        loaded = catalog.open_model(name, dtype=dtype, device=device)
+        weights = loaded.identity.digest or loaded.identity.revision or "of unknown origin"
+        return PretrainedReader(name=name, dtype=dtype, weights=weights, loaded=loaded)
+    if model.config.vocab_size < 256:
+        raise BadInput(f"{name} has {model.config.vocab_size} tokens; wanted 256, for bytes")
+    placed = model.to(device=device, dtype=getattr(torch, dtype)).eval()
+    return VariantReader(name=name, dtype=dtype, weights=weights, model=placed)
+
+
+def windows_of(ids: Sequence[int], *, tokens: int, window: int, source: str) -> torch.Tensor:
+    """Return the first `tokens` ids in windows, [windows, window]; BadInput where the text is
+    shorter."""
+    count = -(-tokens // window)
+    if len(ids) < count * window:
+        raise BadInput(
+            f"{source} has {len(ids)} tokens, {count} windows of {window} are wanted; give a "
+            "longer text, or ask for fewer tokens"
+        )
+    return torch.tensor(ids[: count * window]).view(count, window)

@@ -1,0 +1,77 @@
+"""Incremental decode through caches: time of a token, bytes and quality side by side."""
+
+from collections.abc import Sequence
+
+from assay.laws.pairs import interval_of_median
+from assay.records.schema import Record
+from assay.reports.cache_rows import DENSE, CacheRow, rows_by_cell, workload_name
+from assay.reports.numerals import DASH
+from assay.reports.table import Entry, Table, tabulate
+from assay.reports.tables.cache_quality import band_entry, difference_entry, share_entry
+
+STAGES = ("cache_decode",)
+BUDGETS = (0.8, 0.55, 0.3)  # of the dense cache's bytes
+_BOTH = ("cache_quality", "cache_decode")
+_NOTE = (
+    "One sequence, a token at a time behind the same prompt, layouts in turn. The ratio is the "
+    "median over steps of a layout's time to the dense cache's in the same step, with a 95 % "
+    "bootstrap interval. Attention reads a decoded copy of the whole cache in each step: the times "
+    "are those of this path, not of kernels that read fewer bytes. Bytes are those of the tensors "
+    "at the end."
+)
+
+
+def _ratio(row: CacheRow) -> Entry:
+    own, dense = row.own.get("cache_token_s"), row.dense.get("cache_token_s")
+    if own is None or dense is None or not own.samples or row.layout == DENSE:
+        hint = (
+            "the others are held against it" if row.layout == DENSE else row.reason("cache_token_s")
+        )
+        return Entry(text=DASH, hint=hint)
+    ratios = sorted(a / b for a, b in zip(own.samples, dense.samples, strict=True))
+    low, high = interval_of_median(tuple(ratios))
+    middle = ratios[len(ratios) // 2]
+    return Entry(text=f"{middle:.2f}", value=middle, detail=f"{low:.2f}–{high:.2f}")
+
+
+_COLUMNS = {
+    "layout": lambda row: row.layout,
+    "ms a token": lambda row: row.entry("cache_token_s", "{:.3g}", 1e3),
+    "of dense time": _ratio,
+    "tokens/s": lambda row: _rate(row),
+    "bytes": lambda row: row.entry("cache_kept_bytes", "{:,.0f}"),
+    "of dense bytes": lambda row: share_entry(row, "cache_kept_bytes"),
+    "loss above dense": difference_entry,
+    "band": band_entry,
+}
+
+
+def _rate(row: CacheRow) -> Entry:
+    seconds = row.value("cache_token_s")
+    if not seconds:
+        return Entry(text=DASH, hint=row.reason("cache_token_s"))
+    return Entry(text=f"{1 / seconds:.1f}", value=1 / seconds)
+
+
+def tables(stage: str, records: Sequence[Record]) -> list[Table]:
+    """A table of every model's layouts, and one of the best of them within each budget."""
+    made = []
+    for cell, rows in rows_by_cell(records, _BOTH).items():
+        name = workload_name(rows, "cache_token_s") or cell
+        title = f"Decode through the cache: {name}"
+        made += [tabulate(title, rows, _COLUMNS, note=_NOTE), *_within_budgets(rows)]
+    return made
+
+
+def _within_budgets(rows: Sequence[CacheRow]) -> list[Table]:
+    """The layout with the least loss among those within each budget, where losses are known."""
+    known = [row for row in rows if row.value("cache_nll") is not None]
+    best = []
+    for budget in BUDGETS:
+        within = [row for row in known if (row.share("cache_bytes_per_token") or 2.0) <= budget]
+        if within:
+            chosen = min(within, key=lambda row: row.value("cache_nll") or 0.0)
+            entries = (share_entry(chosen), difference_entry(chosen), band_entry(chosen))
+            best.append((f"{budget:.2f}", f"{len(within)}", chosen.layout, *entries))
+    columns = ("budget of dense", "layouts within", "least loss", "of dense", "above dense", "band")
+    return [Table(title="Best within a budget", columns=columns, rows=tuple(best))] if best else []

@@ -1,0 +1,189 @@
+"""Quality through the cache: a text read through each layout of CACHE_LAYOUTS, proofs first.
+
+A layout whose proof fails, or of which other bytes were read than the formula says, has no figures.
+"""
+
+from collections.abc import Iterator
+from statistics import fmean, median
+from typing import Any
+
+from assay.errors import BadInput, CannotRunHere
+from assay.kv.contract import KIND as LAYOUTS
+from assay.models.pretrained import sample_text
+from assay.records.schema import Measurement, WorkloadIdentity
+from assay.studies.cell import Cell
+from assay.studies.study import Study
+from assay.subjects.outcome import Begin
+
+AFTER = ("host",)
+REQUIRES = ("torch",)
+USES = ("torch",)
+DENSE = "dense"
+FIGURES = ("cache_nll", "cache_agreement", "cache_divergence", "cache_margin", "cache_needles")
+
+
+def cells(study: Study) -> list[Cell]:
+    """One for the model of CACHE_MODEL, with all layouts: each is held against the dense cache on
+    the same tokens."""
+    if not study.cache_model:
+        return []
+    from assay import plugins
+
+    layouts = tuple(dict.fromkeys((DENSE, *study.cache_layouts)))
+    files = tuple(plugins.find(LAYOUTS, name).path for name in layouts)
+    return [
+        Cell(
+            name=study.cache_model,
+            subjects=layouts,
+            device=study.device,
+            kind="",
+            files=files,
+            options={
+                "text": study.cache_text,
+                "tokens": study.cache_tokens,
+                "window": study.cache_window,
+                "residual": study.cache_residual,
+                "dtype": study.cache_dtype,
+                "needles": study.cache_needles,
+            },
+        )
+    ]
+
+
+def run(cell: Cell) -> Iterator[Begin | Measurement]:
+    """Yield proof, loss, choices, distance and needles of every layout."""
+    from assay.quality import readers
+
+    options, device = cell.options, cell.device
+    try:
+        text = sample_text.read_given(options["text"] or None)
+        reader = readers.open_reader(cell.name, dtype=options["dtype"], device=device)
+        ids = reader.token_ids(text.text)
+        windows = readers.windows_of(
+            ids, tokens=options["tokens"], window=options["window"], source=text.source
+        )
+    except BadInput as error:
+        yield from _without_value(cell, "failed", str(error))
+        return
+    except CannotRunHere as error:
+        yield from _without_value(cell, "skipped", str(error))
+        return
+    workload = WorkloadIdentity(
+        name=f"{cell.name}, {windows.numel():,} tokens in windows of {windows.shape[1]:,}",
+        spec={
+            "model": cell.name, "weights": reader.weights, "text": text.source,
+            "dtype": options["dtype"], "window": windows.shape[1], "windows": len(windows),
+            "residual": options["residual"], "device": device,
+        },
+        content=text.digest,
+    )  # fmt: skip
+    for measurement in _measure(cell, reader, ids, windows):
+        yield measurement if isinstance(measurement, Begin) else _of(measurement, workload)
+
+
+def _measure(
+    cell: Cell, reader: Any, ids: list[int], windows: Any
+) -> Iterator[Begin | dict[str, Any]]:
+    from assay.quality import needle, proofs, scoring
+
+    residual = cell.options["residual"]
+    proven = []
+    for name in cell.subjects:
+        yield Begin(name, probe="proof")
+        try:
+            layers = reader.layers(name, residual=residual)
+            proof = proofs.prove(reader, name, windows, residual=residual)
+        except BadInput as error:
+            yield _entry(name, "cache_proof", None, "", status="unsupported", reason=str(error))
+            continue
+        yield from _proof(name, proof, sum(layer.per_token for layer in layers))
+        proven += [name] if not proof.problem else []
+    if DENSE not in proven:
+        return
+    yield Begin(cell.name, probe="scores")
+    scores = scoring.score(reader, proven, windows, dense=DENSE, residual=residual)
+    for name in list(scores):
+        yield from _read(name, scores[name], tokens=windows.numel())
+        if sum(scores[name].reads.values()) != scores[name].expected_reads:
+            del scores[name]
+    stacks = None
+    if cell.options["needles"]:
+        needles, window = cell.options["needles"], windows.shape[1]
+        stacks = needle.haystacks(reader, ids, needles=needles, window=window)
+    yield from _by_head(reader, list(scores), windows)
+    for name, scored in scores.items():
+        yield Begin(name, probe="figures")
+        yield from _figures(name, scored, scores[DENSE])
+        if stacks:
+            right = needle.retrieved(reader, name, stacks, residual=residual)
+            samples = [float(each) for each in right]
+            yield _entry(name, "cache_needles", fmean(samples), "share", samples=samples)
+
+
+def _proof(name: str, proof: Any, bytes_per_token: Any) -> Iterator[dict[str, Any]]:
+    failed = {"status": "failed", "reason": proof.problem} if proof.problem else {}
+    source = "zeros in the place of keys or values, the lesser"
+    yield _entry(name, "cache_proof", proof.moved, "of the largest logit", source=source, **failed)
+    yield _entry(name, "cache_bytes_per_token", float(bytes_per_token), "B", source="formula")
+    yield _entry(name, "cache_step_s", proof.step_seconds, "s", source="clock, one sequence")
+    if proof.difference is not None:
+        yield _entry(name, "cache_step_difference", proof.difference, "of the mean loss")
+
+
+def _read(name: str, scored: Any, *, tokens: int) -> Iterator[dict[str, Any]]:
+    read, wanted = sum(scored.reads.values()), scored.expected_reads
+    wrong = {"status": "failed", "reason": f"{read:,} bytes were read, {wanted:,} by formula"}
+    data = {"streams": dict(scored.reads)}
+    yield _entry(
+        name, "cache_read_bytes", read, "B", data=data, **({} if read == wanted else wrong)
+    )
+    yield _entry(name, "cache_pass_s", scored.seconds / tokens, "s", source="clock, batched")
+
+
+def _figures(name: str, scored: Any, dense: Any) -> Iterator[dict[str, Any]]:
+    from assay.quality.bands import band_of
+
+    rows, plain = scored.by_window, dense.by_window
+    nll, agreement = fmean(rows["nll"]), fmean(rows["agrees"])
+    band = band_of(dense_nll=fmean(plain["nll"]), nll=nll, agreement=agreement)
+    yield _entry(name, "cache_nll", nll, "nats", samples=rows["nll"], data={"band": band})
+    yield _entry(name, "cache_agreement", agreement, "share", samples=rows["agrees"])
+    divergence = rows["divergence"]
+    yield _entry(name, "cache_divergence", fmean(divergence), "nats", samples=divergence)
+    margins = [margin for margin in scored.margins if margin is not None]
+    if margins:
+        yield _entry(name, "cache_margin", median(margins), "logits", samples=margins)
+    else:
+        reason = "no window has another choice than with the dense cache"
+        yield _entry(name, "cache_margin", None, "logits", reason=reason)
+
+
+def _by_head(reader: Any, names: list[str], windows: Any) -> Iterator[dict[str, Any]]:
+    """The worst head of each layout, for models whose attention can be replaced."""
+    from assay.quality.by_head import head_errors
+    from assay.quality.readers import PretrainedReader
+
+    if not isinstance(reader, PretrainedReader):
+        reason = "only models of transformers let their attention be looked into"
+        for name in names:
+            yield _entry(name, "cache_head_error", None, "relative L2", reason=reason)
+        return
+    for name, errors in head_errors(reader, names, windows[:1]).items():
+        layer, head = divmod(int(errors.argmax()), errors.shape[1])
+        layers = [[round(float(value), 6) for value in row] for row in errors]
+        data = {"layer": layer, "head": head, "layers": layers}
+        yield _entry(name, "cache_head_error", float(errors.max()), "relative L2", data=data)
+
+
+def _entry(name: str, metric: str, value: float | None, unit: str, **rest: Any) -> dict[str, Any]:
+    return {"subject": name, "metric": metric, "value": value, "unit": unit, **rest}
+
+
+def _of(entry: dict[str, Any], workload: WorkloadIdentity) -> Measurement:
+    return Measurement(level="model", workload=workload, **entry)
+
+
+def _without_value(cell: Cell, status: Any, reason: str) -> Iterator[Measurement]:
+    for name in cell.subjects:
+        entry = _entry(name, "cache_proof", None, "", status=status, reason=reason)
+        yield Measurement(level="model", **entry)

@@ -1,0 +1,137 @@
+"""The subcommands of kv that run a model through its caches: quality, and compare with time."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+from assay.verbs._running import finish
+
+QUALITY = "Example: assay kv quality smollm2 --layout dense,k16v8,int4 --text book.txt"
+COMPARE = "Example: assay kv compare smollm2 --layout k16v8,int4 --tokens 4096"
+
+CachedModelName = Annotated[
+    str | None,
+    typer.Argument(
+        help="smollm2, random:llama, a folder of transformers, GPT2 or a checkpoint of a variant."
+    ),
+]
+Layouts = Annotated[
+    str | None, typer.Option("--layout", help="Layouts, comma between; by default the controls.")
+]
+Residual = Annotated[
+    int | None, typer.Option("--residual", min=0, help="Newest tokens that are kept whole.")
+]
+Text = Annotated[Path | None, typer.Option("--text", help="A file; by default Python's own help.")]
+Tokens = Annotated[int | None, typer.Option("--tokens", min=2, help="Tokens that are scored.")]
+Window = Annotated[int | None, typer.Option("--window", min=2, help="Tokens of a window.")]
+Needles = Annotated[int | None, typer.Option("--needles", min=0, help="Needles to search.")]
+ModelDtype = Annotated[
+    str | None, typer.Option("--dtype", help="Of the model: float32, float16 or bfloat16.")
+]
+
+
+def quality(
+    model: CachedModelName = None,
+    layout: Layouts = None,
+    residual: Residual = None,
+    text: Text = None,
+    tokens: Tokens = None,
+    window: Window = None,
+    needles: Needles = None,
+    dtype: ModelDtype = None,
+    device: flags.Device = None,
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    out: flags.StudyOut = None,
+    as_json: flags.Json = False,
+    dry_run: flags.DryRun = False,
+) -> None:
+    """Read a text through each layout and say what it does to the model, proofs first."""
+    settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
+    _run("kv-quality", ["cache_quality"], settings, device, config, sets, out, as_json, dry_run)
+
+
+def compare(
+    model: CachedModelName = None,
+    layout: Layouts = None,
+    residual: Residual = None,
+    text: Text = None,
+    tokens: Tokens = None,
+    window: Window = None,
+    needles: Needles = None,
+    decode: Annotated[
+        int | None, typer.Option("--decode", min=1, help="Tokens that are timed, one by one.")
+    ] = None,
+    dtype: ModelDtype = None,
+    device: flags.Device = None,
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    out: flags.StudyOut = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Name the layouts and models there are, and end.")
+    ] = False,
+    as_json: flags.Json = False,
+    dry_run: flags.DryRun = False,
+) -> None:
+    """Decode through each layout, token by token: time, bytes and quality in one table."""
+    if listed:
+        _list(as_json=as_json)
+        return
+    settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
+    settings += [f"CACHE_DECODE={decode}"] if decode else []
+    stages = ["cache_quality", "cache_decode"]
+    _run("kv-compare", stages, settings, device, config, sets, out, as_json, dry_run)
+
+
+def _settings(
+    model: str | None,
+    layout: str | None,
+    residual: int | None,
+    text: Path | None,
+    tokens: int | None,
+    window: int | None,
+    needles: int | None,
+    dtype: str | None,
+) -> list[str]:
+    """The SYMBOL=VALUE entries that the flags stand for."""
+    stated = {
+        "MODEL": model, "LAYOUTS": layout, "RESIDUAL": residual, "TEXT": text, "TOKENS": tokens,
+        "WINDOW": window, "NEEDLES": needles, "DTYPE": dtype,
+    }  # fmt: skip
+    return [f"CACHE_{name}={value}" for name, value in stated.items() if value is not None]
+
+
+def _run(
+    verb: str,
+    stages: list[str],
+    settings: list[str],
+    device: str | None,
+    config: Path | None,
+    sets: list[str] | None,
+    out: Path | None,
+    as_json: bool,
+    dry_run: bool,
+) -> None:
+    from assay.errors import BadInput
+    from assay.verbs._running import run_adhoc
+
+    settings = [f"STAGES={','.join(stages)}", *flags.as_settings(device=device), *settings]
+    study = flags.load_study(config=config, sets=sets, plugins=None, flags=settings)
+    if not study.cache_model:
+        raise BadInput("no model is named; give one, such as smollm2, random:llama or GPT2")
+    finish(run_adhoc(verb, study, out=out, as_json=as_json, dry_run=dry_run))
+
+
+def _list(*, as_json: bool) -> None:
+    from assay import plugins
+    from assay.models.pretrained import catalog
+    from assay.reports.table import Table
+    from assay.verbs._running import tell
+
+    rows = [("layout", name, plugin.summary) for name, plugin in plugins.listing("layouts").items()]
+    rows += [("model", name, "of transformers") for name in catalog.names()]
+    rows.append(("model", "GPT2", "and its variants, or a checkpoint of one: assay list parts"))
+    table = Table(title="What can be compared", columns=("kind", "name", "about"), rows=tuple(rows))
+    tell(table, as_json=as_json)

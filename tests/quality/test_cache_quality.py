@@ -1,0 +1,149 @@
+"""Quality through the cache: proofs that can fail, figures that are those of a plain pass."""
+
+import math
+from dataclasses import dataclass
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from assay.errors import BadInput
+from assay.quality import bands, needle, proofs, readers, scoring
+
+CONTROLS = ("dense", "k8v16", "k16v8", "k8v8")
+TEXT = "The cache keeps keys and values of every token that was read. " * 40
+
+
+@pytest.fixture(scope="module")
+def llama():
+    return readers.open_reader("random:qwen3", dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="module")
+def windows(llama):
+    ids = llama.token_ids(TEXT)
+    return readers.windows_of(ids, tokens=96, window=48, source="the text")
+
+
+def test_dense_scores_are_those_of_a_pass_without_a_cache(llama, windows):
+    scores = scoring.score(llama, CONTROLS, windows, dense="dense")
+    with torch.no_grad():
+        plain = llama.loaded.model(windows, use_cache=False).logits
+    expected = scoring.nll_of(plain, windows)
+    assert torch.allclose(torch.tensor(scores["dense"].nll), expected, atol=1e-4)
+    assert not scores["dense"].divergence[0].any() and scores["dense"].margins == [None, None]
+    for name in CONTROLS[1:]:
+        scored = scores[name]
+        assert sum(scored.reads.values()) == scored.expected_reads > 0
+        assert 0 < scored.divergence[0].mean() < 1e-2
+        sides = {"k8v16": {"k_scale"}, "k16v8": {"v_scale"}, "k8v8": {"k_scale", "v_scale"}}
+        assert {stream for stream in scored.reads if "scale" in stream} == sides[name]
+
+
+@pytest.mark.parametrize("name", [*CONTROLS, "k16v8_block"])
+@pytest.mark.parametrize("residual", [0, 7])
+def test_proofs_hold_for_what_is_read(llama, windows, name, residual):
+    proof = proofs.prove(llama, name, windows, residual=residual)
+    assert not proof.problem and proof.moved > proofs.MOVES
+    by_token = not residual and name != "k16v8_block"
+    assert (proof.difference is not None) == by_token
+
+
+@dataclass
+class Bypassing:
+    """A reader whose model never looks into its cache, as results were once published of."""
+
+    inner: readers.PretrainedReader
+
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+
+    def logits(self, ids, cache):
+        right = self.inner.logits(ids, cache)  # written, counted, and thrown away
+        return self.inner.loaded.model(ids, use_cache=False).logits if ids.shape[1] > 1 else right
+
+
+def test_a_cache_that_is_not_read_has_no_proof(llama, windows):
+    """A pass that reads fresh values is not moved by zeros in the cache."""
+    proof = proofs.prove(Bypassing(llama), "k16v8", windows)
+    assert proof.moved == 0 and "not read" in proof.problem
+
+
+@dataclass
+class Miscounting(Bypassing):
+    def logits(self, ids, cache):
+        return self.inner.logits(ids, cache)
+
+    def reads(self, cache):
+        counted = self.inner.reads(cache)
+        del counted["v"]
+        return counted
+
+
+def test_bytes_that_were_not_read_are_a_problem(llama, windows):
+    problem = proofs.prove(Miscounting(llama), "k16v8", windows).problem
+    assert "bytes were read of the cache" in problem
+
+
+def test_variants_are_read_too():
+    reader = readers.open_reader("GPT2", dtype="float32", device="cpu")
+    windows = readers.windows_of(reader.token_ids(TEXT), tokens=16, window=16, source="x")
+    scores = scoring.score(reader, ["dense", "k16v8"], windows, dense="dense")
+    assert sum(scores["k16v8"].reads.values()) == scores["k16v8"].expected_reads
+    assert "untrained" in reader.weights
+    with pytest.raises(BadInput, match="cannot stand for mla_latent"):
+        mla = readers.open_reader("GPT2_MLA", dtype="float32", device="cpu")
+        mla.layers("k16v8")
+
+
+class Remembering:
+    """A reader that answers every question with the number that stands in its cache, or forgets."""
+
+    def __init__(self, *, forgets):
+        self.forgets = forgets
+
+    def token_ids(self, text):
+        return list(text.encode())
+
+    def new_cache(self, layout, *, batch, residual=0):
+        return []
+
+    def reads(self, cache):
+        return {}
+
+    def logits(self, ids, cache):
+        cache += ids[0].tolist()
+        text = bytes(cache).decode()
+        key = text.partition("The pass key is ")[2][:5]
+        answer = "00000" if self.forgets else key
+        end = text.rindex(needle._QUESTION) + len(needle._QUESTION)
+        logits = torch.zeros(1, len(cache), 256)
+        for place, byte in enumerate(f" {answer}".encode()):
+            logits[0, end - 1 + place, byte] = 1.0
+        return logits
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_needles_are_retrieved_or_not(forgets):
+    reader = Remembering(forgets=forgets)
+    stacks = needle.haystacks(reader, reader.token_ids(TEXT), needles=3, window=300)
+    assert stacks.ids.shape == (3, 300)
+    places = [bytes(row.tolist()).decode().index("The pass key") for row in stacks.ids]
+    assert places == sorted(set(places))
+    assert needle.retrieved(reader, "dense", stacks) == [not forgets] * 3
+
+
+def test_bands_are_those_of_the_frozen_thresholds():
+    def band(nll, agreement, dense_nll=2.0):
+        return bands.band_of(dense_nll=dense_nll, nll=nll, agreement=agreement)
+
+    assert band(2.01, 0.98) == band(1.9, 1.0) == "tolerant"
+    assert band(2.011, 1.0) == band(2.0, 0.979) == band(2.09, 0.9) == "material"
+    assert band(2.101, 1.0) == band(2.0, 0.79) == "catastrophic"
+    assert band(20 + math.log(2) + 0.01, 1.0, 20.0) == "catastrophic"
+
+
+def test_a_text_that_is_too_short_is_refused(llama):
+    with pytest.raises(BadInput, match="5 tokens, 2 windows of 4 are wanted"):
+        readers.windows_of([1] * 5, tokens=8, window=4, source="book.txt")

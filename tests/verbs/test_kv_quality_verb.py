@@ -1,0 +1,62 @@
+"""`assay kv quality` and `compare`: records, tables, refusals, on a model that is everywhere."""
+
+import json
+
+import pytest
+import typer
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from assay.errors import BadInput
+from assay.verbs import _kv_quality as kv
+
+SMALL = {"tokens": 64, "window": 32, "needles": 0, "device": "cpu"}
+
+
+def records(function, capsys, tmp_path, *words, **options):
+    with pytest.raises(typer.Exit) as ended:
+        function(*words, **SMALL | options, out=tmp_path, as_json=True)
+    lines = capsys.readouterr().out.splitlines()
+    return ended.value.exit_code, [json.loads(line) for line in lines if line.startswith("{")]
+
+
+def test_controls_side_by_side(capsys, tmp_path):
+    code, rows = records(kv.compare, capsys, tmp_path, "random:qwen3", decode=4)
+    assert code == 0
+    layouts = ("dense", "k8v16", "k16v8", "k8v8")
+    by_metric = {}
+    for row in rows:
+        if row.get("subject"):
+            assert row.get("status", "ok") == "ok", row
+            by_metric.setdefault(row["metric"], {})[row["subject"]] = row
+    for metric in ("cache_nll", "cache_agreement", "cache_divergence", "cache_proof",
+                   "cache_read_bytes", "cache_token_s", "cache_kept_bytes"):  # fmt: skip
+        assert set(by_metric[metric]) == set(layouts), metric
+    kept = {name: row["value"] for name, row in by_metric["cache_kept_bytes"].items()}
+    per_token = {name: row["value"] for name, row in by_metric["cache_bytes_per_token"].items()}
+    assert kept == {name: 36 * each for name, each in per_token.items()}
+    assert all(len(by_metric["cache_token_s"][name]["samples"]) == 3 for name in layouts)
+    page = next(tmp_path.rglob("report.md")).read_text()
+    assert "Quality through the cache" in page and "k16v8" in page
+
+
+def test_a_model_that_is_none_fails_in_words(capsys, tmp_path):
+    code, rows = records(kv.quality, capsys, tmp_path, "random:mamba")
+    assert code == 1
+    assert any("there is no" in (row.get("reason") or "") for row in rows)
+    with pytest.raises(BadInput, match="no model is named"):
+        kv.quality(out=tmp_path)
+
+
+def test_layouts_that_a_model_cannot_have_are_said(capsys, tmp_path):
+    code, rows = records(kv.quality, capsys, tmp_path, "random:llama", layout="int4,k16v8")
+    reasons = {row["subject"]: row.get("reason") for row in rows if row["metric"] == "cache_proof"}
+    assert "no whole groups of 32" in reasons["int4"] and not reasons["k16v8"]
+    assert code == 0
+
+
+def test_what_there_is_is_listed(capsys):
+    kv.compare(listed=True, as_json=True)
+    names = [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()]
+    assert {"k16v8", "int4", "smollm2", "GPT2"} <= set(names)
