@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from assay.captures import formats
-from assay.captures.checksum import checksum_of
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
+from assay.records.checksum import checksum_of
 from assay.records.durable import explained, write_all
 
 

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.captures import deltas, formats, tensor_files
-from assay.captures.checksum import checksum_of
 from assay.captures.deltas import BaseRecords
 from assay.captures.manifest import CaptureRecord, ManifestLine, TensorEntry, heads_axis
 from assay.captures.recording.captured_call import CapturedCall, LoadedTensors
@@ -23,6 +22,7 @@ from assay.captures.statistics import statistics
 from assay.captures.store import SHARED, Store
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
+from assay.records.checksum import checksum_of
 from assay.records.durable import explained, sync_folder
 from assay.records.run import now
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from assay.captures.checksum import checksum_of
+from assay.records.checksum import checksum_of
 
 DATA = np.random.default_rng(0).integers(0, 256, 100_003, np.uint8).tobytes()
 
