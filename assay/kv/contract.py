@@ -11,8 +11,8 @@ every token goes through.
 Beside the functions a file states EXACT (what is decoded is what was encoded, bit for bit), SCALES
 (what shares a scale, in words), BLOCK (tokens that are encoded together, 1 where each is on its
 own; a shared scale is sealed with its block and never moves), FROZEN (scales are calibrated before
-and given as the first codec) and KEY_BIAS (keys come without their bias, which the cache takes off
-and puts back).
+and given as the first codec), KEY_BIAS (keys come without their bias, which the cache takes off and
+puts back) and VERSION (a number that grows when the same values give other bytes).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -83,6 +83,7 @@ class Layout:
     block: int = 1  # tokens that are encoded together
     frozen: bool = False  # scales are given, as the first codec
     key_bias: bool = False  # keys are encoded without their bias
+    version: int = 1  # another one wherever the same values give other bytes
     streams: Callable[[KVSpec], tuple[Stream, ...]]
     encode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
     decode: Callable[[Mapping[str, Any], Sequence[Any]], dict[str, Any]]
@@ -111,6 +112,7 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> Layout:
         block=plugin.literals["BLOCK"],
         frozen=plugin.literals["FROZEN"],
         key_bias=plugin.literals["KEY_BIAS"],
+        version=plugin.literals["VERSION"],
         streams=module.streams,
         encode=module.encode,
         decode=module.decode,

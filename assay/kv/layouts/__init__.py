@@ -7,3 +7,4 @@ SCALES = None
 BLOCK = 1
 FROZEN = False
 KEY_BIAS = False
+VERSION = 1
