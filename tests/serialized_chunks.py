@@ -6,6 +6,7 @@ import torch
 from assay.kv import contract, header, wire
 from assay.kv.chunk import Chunk, identity
 from assay.kv.contract import KVSpec
+from assay.kv.quantised import Quantised
 
 LATENTS = ("mla_latent", "splice")
 SPEC = KVSpec(
@@ -48,3 +49,12 @@ def encoded(chunk, tensors):
 
 def raw(tensor):
     return tensor.contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def frozen_layout(values):
+    """Keys as they are, values with scales that are known before and not in a chunk."""
+    own = Quantised(values=values)
+    return contract.Layout(
+        name="k16v8_frozen", exact=False, scales=values.description, streams=own.streams,
+        encode=own.encode, decode=own.decode,
+    )  # fmt: skip
