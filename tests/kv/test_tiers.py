@@ -1,6 +1,7 @@
 """Tiers: every byte where the placement says, counted exactly, and durable in whole files."""
 
 import os
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,6 +13,7 @@ from serialized_chunks import SPEC, chunk_of, frozen_layout, raw, tensors_of
 
 from assay import plugins
 from assay.errors import BadInput
+from assay.host import CHECKOUT
 from assay.kv import contract
 from assay.kv.frozen import FrozenFloat8
 from assay.kv.header import Corrupt, encoded_bytes
@@ -200,6 +202,16 @@ def test_what_a_store_cannot_be_is_refused(tmp_path):
     store.put("a", chunk=K16V8, tensors=tensors_of(K16V8))
     with pytest.raises(BadInput, match="'a' is in this store already"):
         store.put("a", chunk=K16V8, tensors=tensors_of(K16V8))
+
+
+def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    page = (CHECKOUT / "docs" / "kv.md").read_text().partition("## Serialized form")[2]
+    example = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(example, names)
+    assert names["fetched"].tensors.keys() == {"k", "v", "v_scale"}
+    assert names["store"].counts().file == on_disk(tmp_path / "chunks") - 648
 
 
 def test_a_torn_write_is_refused(tmp_path):
