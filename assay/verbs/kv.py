@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 SIZES = "Example: assay kv sizes GPT2_MLA --length 1024,8192"
 FIT = "Example: assay kv fit model/config.json --memory 24GiB --weights 3GiB --length 4096"
 VERIFY = "Example: assay kv verify GPT2,GPT2_MLA --layout dense,k16v8,mla_latent --out caches"
+RECIPE = "Example: assay kv recipe path/to/model --layout k16v8"
 LENGTHS = "256,512,1024"
 
 Model = Annotated[
@@ -41,6 +42,7 @@ def command() -> typer.Typer:
     app.command(help=f"{quality.__doc__} {QUALITY}")(quality)
     app.command(help=f"{compare.__doc__} {COMPARE}")(compare)
     app.command(help=f"{splice.__doc__} {SPLICE}")(splice)
+    app.command(help=f"{recipe.__doc__} {RECIPE}")(recipe)
     return app
 
 
@@ -155,6 +157,26 @@ def verify(
     if out:
         write_caches(out, [*rows, *longer])
     finish(0 if all(row["verdict"] == "ok" for row in rows) else 1)
+
+
+def recipe(
+    model: Model,
+    layout: Annotated[str, typer.Option("--layout", help="The layout to serve.")] = "k16v8",
+    vllm: Annotated[
+        str | None, typer.Option("--vllm", help="Version of vLLM; by default what is installed.")
+    ] = None,
+    flashinfer: Annotated[
+        str | None, typer.Option("--flashinfer", help="Version of FlashInfer, likewise.")
+    ] = None,
+    as_json: flags.Json = False,
+) -> None:
+    """Print the commands that serve a model with vLLM and FlashInfer; nothing is run."""
+    import json
+
+    from assay.integrations import vllm_recipe
+
+    made = vllm_recipe.make(model, layout=layout, vllm=vllm, flashinfer=flashinfer)
+    print(json.dumps(made.as_json()) if as_json else made.text())
 
 
 def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tuple[str, Any]]:
