@@ -24,14 +24,27 @@ class EncodedLayer:
     `capacity` says for how many they are made."""
 
     def __init__(self, encoding: Encoding, *, capacity: int | None = None) -> None:
+        self.length = 0
         self.encoding = encoding
         self.capacity = capacity
-        self.length = 0
         self.spec: KVSpec | None = None  # of the first tokens
         self.buffers: dict[str, torch.Tensor] = {}  # [batch, heads, rows, width]
         self.tail: dict[str, torch.Tensor] = {}  # newest tokens, whole
         self.reads: Counter[str] = Counter()  # bytes, by stream
         self._pending: tuple[int, dict[str, torch.Tensor]] | None = None
+
+    @property
+    def encoding(self) -> Encoding:
+        return self._encoding
+
+    @encoding.setter
+    def encoding(self, encoding: Encoding) -> None:
+        if self.length:
+            raise BadInput(
+                f"{self.length} tokens were written in {self._encoding.layout.name}; with another "
+                "encoding, or scales that moved, they would be read as other numbers: make a cache"
+            )
+        self._encoding = encoding
 
     def update(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return k, v (and q) of all tokens, [batch, heads, tokens, width], in the dtype in which

@@ -39,22 +39,27 @@ class Quantised:
 
     def encode(self, values: Mapping[str, Any], codecs: Sequence[Any] = ()) -> dict[str, Any]:
         """Return what is kept of k, q and v, [B, H, T, D]."""
-        kept = {}
+        kept, formats = {}, self._given(codecs)
         for name, value in values.items():
-            own = self._formats.get(name)
+            own = formats.get(name)
             parts = own.encode(value) if own else {"": value}
             kept |= {name + suffix: tensor for suffix, tensor in parts.items()}
         return kept
 
     def decode(self, stored: Mapping[str, Any], codecs: Sequence[Any] = ()) -> dict[str, Any]:
         """Return k, q and v, [B, H, S, D]: in float32 what has a format."""
-        values = {}
+        values, formats = {}, self._given(codecs)
         for name in ("k", "q", "v"):
             if name in stored:
-                own = self._formats.get(name)
+                own = formats.get(name)
                 parts = {n.removeprefix(name): t for n, t in stored.items() if n.startswith(name)}
                 values[name] = own.decode(parts) if own else stored[name]
         return values
+
+    def _given(self, codecs: Sequence[Any]) -> dict[str, Format]:
+        """The formats, with scales of the layer's where it gives some (kv/calibration.py)."""
+        formats = self._formats
+        return {n: codecs[0].formats.get(n, f) for n, f in formats.items()} if codecs else formats
 
     @property
     def _formats(self) -> dict[str, Format]:

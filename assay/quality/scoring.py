@@ -25,7 +25,7 @@ _LOGITS_BYTES = {"cpu": 1 << 28, "cuda": 1 << 32}  # of a batch of windows, in f
 
 @dataclass(kw_only=True)
 class CacheScores:
-    """CacheScores of a layout, of every window and of every token but its first, [W, T - 1], and what
+    """Scores of a layout, of every window and every token but its first, [W, T - 1], and what
     was read of the cache for them."""
 
     nll: list[np.ndarray] = field(default_factory=list)  # nats
@@ -55,7 +55,10 @@ def read_text(
         reader.logits(part, cache).float()
         for part in ids.split(1 if by_steps else ids.shape[1], dim=1)
     ]
-    return torch.cat(parts, dim=1), reader.reads(cache)
+    logits = torch.cat(parts, dim=1)
+    if logits.is_cuda:
+        torch.cuda.synchronize(logits.device)  # whoever holds a clock means the end of the work
+    return logits, reader.reads(cache)
 
 
 def expected_reads(

@@ -9,7 +9,10 @@ import torch
 from assay import plugins
 from assay.errors import BadInput
 from assay.kv import cache, contract
+from assay.kv.calibration import calibrated
 from assay.kv.contract import KVSpec, State, Stream
+from assay.kv.encoded import EncodedLayer
+from assay.kv.encoding import Encoding
 
 STREAMS = (
     Stream(name="k", width=4, heads=2, dtype="float32"),
@@ -107,14 +110,20 @@ def test_a_layout_counts_what_it_keeps(name):
     if name in LATENTS:
         values["latent"], values["rope"] = values["latent"].split((256, 32), dim=-1)
     values = {name: value.to(torch.bfloat16) for name, value in values.items()}
-    stored = layout.encode(values, [Half()])
+    codecs = [Half()] if name in LATENTS else []
+    if layout.frozen:
+        whole = EncodedLayer(Encoding(layout=contract.load("dense")))
+        whole.update(values)
+        whole.commit()
+        codecs = calibrated([whole])
+    stored = layout.encode(values, codecs)
     assert sum(s.numel() * s.element_size() for s in stored.values()) == (
         2 * 5 * layout.block * layout.bytes_per_token(SPEC)
     )
     assert {n: (str(t.dtype), t.shape[-1]) for n, t in stored.items()} == {
         s.name: (f"torch.{s.dtype}", s.width) for s in layout.streams(SPEC)
     }
-    again = layout.decode(stored, [Half()])
+    again = layout.decode(stored, codecs)
     if name in LATENTS:
         values["latent"] = torch.cat([values["latent"], values.pop("rope")], dim=-1)
     same = all(torch.equal(again[name].to(value.dtype), value) for name, value in values.items())
@@ -130,7 +139,8 @@ def test_bytes_of_known_layouts():
         "k16v8": (2 * 64, 64 + 2), "k16v8_e5m2": (2 * 64, 64 + 2), "k8v16": (64 + 2, 2 * 64),
         "k8v8": (64 + 2,) * 2, "int8": (64 + 2 * 2,) * 2, "int4": (32 + 2 * 2,) * 2,
         "mxfp4": (32 + 2,) * 2, "nvfp4": (32 + 4 + 4,) * 2, "k8prebias_v8": (64 + 2,) * 2,
-        "k16v8_block": (2 * 64, 64 + 2 / 16),
+        "k16v8_block": (2 * 64, 64 + 2 / 16), "k16v8_frozen": (2 * 64, 64),
+        "k8v8_frozen": (64,) * 2,
     }  # fmt: skip
     for name, (key, value) in per_vector.items():
         assert sizes[name] == 12 * (key + value), name

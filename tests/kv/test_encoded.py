@@ -9,6 +9,7 @@ import torch
 from assay import plugins
 from assay.errors import BadInput
 from assay.kv import contract
+from assay.kv.calibration import calibrated
 from assay.kv.encoded import WHOLE, EncodedLayer
 from assay.kv.encoding import Encoding, encodings
 from assay.kv.key_bias import KeyBias
@@ -33,7 +34,20 @@ def rotation(positions):
 def encoding(name, *, residual=0):
     layout = contract.load(name)
     bias = KeyBias(bias=torch.randn(HEADS, WIDTH), rotation=rotation)
-    return Encoding(layout=layout, residual=residual, key_bias=bias if layout.key_bias else None)
+    return Encoding(
+        layout=layout,
+        residual=residual,
+        key_bias=bias if layout.key_bias else None,
+        scales=scales_of(tokens(20, seed=9)) if layout.frozen else None,
+    )
+
+
+def scales_of(values):
+    dense = EncodedLayer(Encoding(layout=contract.load("dense")))
+    dense.update(values)
+    dense.commit()
+    (scales,) = calibrated([dense])
+    return scales
 
 
 def tokens(count, *, batch=2, seed=0, dtype=torch.bfloat16):
@@ -156,6 +170,30 @@ def test_layouts_that_want_more_are_refused_without_it():
         encodings(["dense"] * 3, 2)
     with pytest.raises(BadInput, match="window of -1"):
         encodings("dense", 2, residual=-1)
+
+
+def test_frozen_scales_are_those_of_the_heads_and_never_move():
+    values = tokens(40, dtype=torch.float32)
+    values["v"][:, 1] *= 100
+    scales = scales_of(values)
+    sizes = values["v"].abs().amax((0, 2, 3)) / 448
+    assert torch.equal(scales.formats["v"].scale[:, 0, 0], sizes)
+    kept = Encoding(layout=contract.load("k8v8_frozen"), scales=scales)
+    layer = EncodedLayer(kept)
+    read = layer.update(values)["v"]
+    layer.commit()
+    for head in range(HEADS):  # each by its own scale
+        error = (read - values["v"])[:, head].norm() / values["v"][:, head].norm()
+        assert 0.01 < error < 0.03
+    beyond = layer.update({n: 10 * v[:, :, :1] for n, v in values.items()})["v"][:, :, -1]
+    largest = values["v"].abs().amax((0, 2, 3))
+    assert (beyond.abs().amax((0, 2)) <= largest * 1.001).all()  # clipped, and no NaN
+    with pytest.raises(BadInput, match="scales that moved"):
+        layer.encoding = Encoding(layout=kept.layout, scales=scales_of(tokens(5)))
+    with pytest.raises(BadInput, match="settled before the first token"):
+        encodings("k16v8_frozen", 1)
+    with pytest.raises(BadInput, match="calibrate from one in dense"):
+        calibrated([layer])
 
 
 def test_a_bias_that_takes_the_scale_is_kept_out_of_it():

@@ -23,6 +23,7 @@ LAYOUTS = [
     for name in plugins.listing("layouts")
     if "v" in {stream.name for stream in contract.load(name).streams(SPEC)}
     and contract.load(name).block == 1
+    and not contract.load(name).frozen
 ]
 
 

@@ -17,7 +17,7 @@ from assay.models.gpt2 import variants
 LAYOUTS = [
     name
     for name in plugins.listing("layouts")
-    if "v" in {s.name for s in contract.load(name).streams(
+    if not contract.load(name).frozen and "v" in {s.name for s in contract.load(name).streams(
         contract.KVSpec(dtype="float32", head_dim=32, key_heads=1, value_heads=1)
     )}
 ]  # fmt: skip
