@@ -18,7 +18,8 @@ from assay.quality.readers import Reader
 from assay.quality.scoring import expected_reads, is_by_token, nll_of, read_text
 
 MOVES = 1e-3  # of the largest logit, at least, when keys or values are zeros; bypassed it is 0
-STEPS_DIFFER = TOLERANT_INCREASE / 10  # of the mean loss, at most
+STEPS_DIFFER = TOLERANT_INCREASE / 10  # of the mean loss, at most,
+_STANDARD_ERRORS = 3.0  # or so many: rounding that falls otherwise has no direction
 _STEPS = 128  # tokens that are read one by one
 
 
@@ -49,17 +50,24 @@ def prove(reader: Reader, layout: str, ids: torch.Tensor, *, residual: int = 0) 
     difference, intact = None, stepped
     if by_token:
         intact, _ = read_text(reader, layout, ids)
-        losses = [float(nll_of(logits, ids).mean()) for logits in (intact, stepped)]
-        difference = abs(losses[1] - losses[0]) / losses[0]
-        if not difference <= STEPS_DIFFER:
+        difference, allowed = _difference(nll_of(intact, ids), nll_of(stepped, ids))
+        if not difference <= allowed:
             problem = problem or (
-                f"a pass and steps differ by {difference:.2%} of the loss, {STEPS_DIFFER:.2%} at "
-                "most is accepted: score it by steps"
+                f"a pass and steps differ by {difference:.2%} of the loss, {allowed:.2%} at most "
+                "is accepted: score it by steps"
             )
     moved = min(_moved(reader, layout, ids, side, intact, residual=residual) for side in ("k", "v"))
     if not moved > MOVES:
         problem = f"zeros in the cache move the logits by {moved:.2g} of the largest: not read"
     return Proof(moved=moved, difference=difference, step_seconds=seconds, problem=problem)
+
+
+def _difference(passed: torch.Tensor, stepped: torch.Tensor) -> tuple[float, float]:
+    """The difference of two readings' mean loss as a share of it, and how much is accepted."""
+    pairs, loss = stepped - passed, float(passed.mean())
+    error = float(pairs.std()) / pairs.numel() ** 0.5
+    allowed = max(STEPS_DIFFER, _STANDARD_ERRORS * error / loss)
+    return abs(float(pairs.mean())) / loss, allowed
 
 
 def zeroed(layout: Layout, side: str) -> Layout:
