@@ -1,10 +1,10 @@
 """A key bias that captures the scale of 8-bit keys, planted in a real model, and its repair.
 
-One number of the bias of every kv head is set in the layers that are named, at the frequency that
-turns slowest, so that the model itself changes little; the dense cache of the planted model is what
+Some numbers of the bias of every kv head are set in the layers that are named, those that positions
+turn slowest, so that the model itself changes little; the dense cache of the planted model is what
 all layouts are held against. Prints a table in Markdown.
 
-    python benchmarks/kv_key_bias.py --text wikitext2-valid.txt
+    python benchmarks/kv_key_bias.py --text wikitext2-valid.txt --bias 100 --numbers 4 --layers all
 """
 
 import argparse
@@ -22,14 +22,14 @@ from assay.quality.scoring import score
 LAYOUTS = ("dense", "k8v16", "k16v8", "k8v8", "k8prebias_v8")
 
 
-def plant(model, *, size, layers):
+def plant(model, *, size, numbers, layers):
     """Give every layer a key bias, zero but for one number of each head in `layers`."""
     for index, layer in enumerate(model.model.layers):
         attention = layer.self_attn
         weight = attention.k_proj.weight
         bias = torch.zeros(weight.shape[0], dtype=weight.dtype, device=weight.device)
         if index in layers:
-            bias.view(-1, attention.head_dim)[:, -1] = size
+            bias.view(-1, attention.head_dim)[:, -numbers:] = size
         attention.k_proj.bias = torch.nn.Parameter(bias)
 
 
@@ -40,6 +40,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=2048)
     parser.add_argument("--window", type=int, default=512)
     parser.add_argument("--bias", type=float, default=400.0)
+    parser.add_argument("--numbers", type=int, default=1, help="of each head, the slowest")
     parser.add_argument("--layers", default="0")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", default="cpu")
@@ -50,8 +51,10 @@ def main():
         ids, tokens=options.tokens, window=options.window, source=str(options.text)
     )
     before = fmean(score(reader, ["dense"], windows, dense="dense")["dense"].by_window["nll"])
-    layers = {int(word) for word in options.layers.split(",")}
-    plant(reader.loaded.model, size=options.bias, layers=layers)
+    count = len(reader.loaded.model.model.layers)
+    named = range(count) if options.layers == "all" else map(int, options.layers.split(","))
+    layers = set(named)
+    plant(reader.loaded.model, size=options.bias, numbers=options.numbers, layers=layers)
     for name in LAYOUTS:
         if problem := prove(reader, name, windows).problem:
             raise SystemExit(f"{name}: {problem}")
@@ -60,7 +63,8 @@ def main():
     print(
         f"{options.model} in {options.dtype} on {options.device}, torch {torch.__version__}, "
         f"{windows.numel():,} tokens in windows of {windows.shape[1]}; bias {options.bias:g} in "
-        f"layers {options.layers}: loss {before:.4f} before, {dense:.4f} with it\n"
+        f"{options.numbers} numbers of each head, layers {options.layers}: loss {before:.4f} "
+        f"before, {dense:.4f} with it\n"
     )
     print("| layout | loss | above dense | perplexity | same choice | KL | band |")
     print("|---|---|---|---|---|---|---|")

@@ -32,6 +32,7 @@ class EncodedLayer:
         self.tail: dict[str, torch.Tensor] = {}  # newest tokens, whole
         self.reads: Counter[str] = Counter()  # bytes, by stream
         self._pending: tuple[int, dict[str, torch.Tensor]] | None = None
+        self._listed: tuple[Stream, ...] | None = None  # streams of the layout, for `spec`
 
     @property
     def encoding(self) -> Encoding:
@@ -51,13 +52,11 @@ class EncodedLayer:
         those of the new ones are given. Values are kept, not their graph."""
         values = {name: value.detach() for name, value in values.items()}
         self._accept(values)
-        recent = {name: torch.cat([self.tail[name], new], dim=-2) for name, new in values.items()}
         length = self.length + next(iter(values.values())).shape[-2]
         before, after = self.encoding.sealed(self.length), self.encoding.sealed(length)
+        old, tail = self._split(values, after - before)
         if after > before:
-            old = {name: value[..., : after - before, :] for name, value in recent.items()}
             self._write(self.encoding.encode(old, before), before, after)
-        tail = {name: value[..., after - before :, :].clone() for name, value in recent.items()}
         self._pending = length, tail
         return self._read(after, tail)
 
@@ -122,8 +121,20 @@ class EncodedLayer:
                 f"{first.shape[0]} with {spec}, widths {sorted(widths)}: make a cache for these"
             )
 
+    def _split(
+        self, values: Mapping[str, torch.Tensor], count: int
+    ) -> tuple[Mapping[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """The oldest `count` tokens that are not encoded yet, and those that stay whole."""
+        if self.encoding.is_by_token:
+            return values, self.tail
+        recent = {name: torch.cat([self.tail[name], new], dim=-2) for name, new in values.items()}
+        old = {name: value[..., :count, :] for name, value in recent.items()}
+        return old, {name: value[..., count:, :].clone() for name, value in recent.items()}
+
     def _streams(self) -> tuple[Stream, ...]:
-        return self.encoding.layout.streams(self.spec) if self.spec else ()
+        if self._listed is None and self.spec:
+            self._listed = self.encoding.layout.streams(self.spec)
+        return self._listed or ()
 
     def _write(self, encoded: Mapping[str, torch.Tensor], before: int, after: int) -> None:
         """Write the rows of the tokens from `before` to `after`."""

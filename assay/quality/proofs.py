@@ -19,7 +19,7 @@ from assay.quality.scoring import expected_reads, is_by_token, nll_of, read_text
 
 MOVES = 1e-3  # of the largest logit, at least, when keys or values are zeros; bypassed it is 0
 STEPS_DIFFER = TOLERANT_INCREASE / 10  # of the mean loss, at most,
-_STANDARD_ERRORS = 3.0  # or so many: rounding that falls otherwise has no direction
+_STANDARD_ERRORS = 4.0  # or so many: rounding that falls otherwise has no direction
 _STEPS = 128  # tokens that are read one by one
 
 
