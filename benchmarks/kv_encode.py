@@ -3,7 +3,7 @@
     python benchmarks/kv_encode.py [--rounds 41] [--tokens 4096] [--no-fused] [--json FILE]
 
 Values [1, 8, tokens, 128] go with frozen scales into FP8 e4m3 in the memory of a chunk, beside
-`x.to(torch.float8_e4m3fn)`, which neither scales nor clips. Keys go there as they are, beside
+`x.to(torch.float8_e4m3fn)`, which does not scale. Keys go there as they are, beside
 `copy_` of the same bytes: as `encode_into` does it, and by it with header and checksum.
 
 Every round has each way once, in an order that alternates; a ratio is of two ways of one round,

@@ -85,7 +85,7 @@ class FrozenFloat8(Format):
 def _encode(
     numbers: torch.Tensor, vectors: torch.Tensor, inverse: torch.Tensor, largest: float
 ) -> None:
-    # Clamped, because beyond its largest number torch's cast gives NaN.
+    # Clamped: torch 2.13 saturates in its cast, and no version promises to.
     numbers.copy_((vectors.float() * inverse).clamp(-largest, largest))
 
 
