@@ -31,7 +31,7 @@ def quality(folder: str) -> str:
 def decoding(folder: str) -> str:
     """Layouts by the time of a token on the path that decodes all of the cache."""
     table, *_ = cache_decode.tables("cache_decode", evidence.load(folder))
-    return _lines(replace(table.without("loss above dense", "band"), note=""))
+    return _lines(replace(table.without("model", "loss above dense", "band"), note=""))
 
 
 def _lines(table: Table) -> str:

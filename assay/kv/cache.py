@@ -5,6 +5,7 @@ count when the model calls `advance`. A pass that ends in an error leaves the ca
 and values that are kept in an encoding in the place of the layer's own layout are in encoded.py.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ class LayerCache:
     pending: dict[str, torch.Tensor] = field(default_factory=dict)
     # Codecs made ready with the weights of the first call, which all that is kept depends on.
     codecs: Sequence[Any] | None = None
+    reads: Counter[str] = field(default_factory=Counter)  # bytes that were given, by stream
     encoded: EncodedLayer | None = None  # keys and values, in the place of the layer's own layout
 
     def append(self, new: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -44,6 +46,7 @@ class LayerCache:
                 )
             buffer.narrow(-2, self.start, tokens).copy_(value.detach())
             tokens_so_far[name] = buffer.narrow(-2, 0, self.start + tokens)
+            self.reads[name] += tokens_so_far[name].nbytes
         return tokens_so_far
 
     def replace_state(self, name: str, value: torch.Tensor) -> None:

@@ -13,6 +13,8 @@ from assay.kv.account import CachedLayer, layers_of_config
 from assay.kv.encoding import Kept
 from assay.models.pretrained import catalog
 
+LATENT_LAYOUTS = ("mla_latent", "splice")
+
 
 class Reader(Protocol):
     """A model with its caches. Token ids are [batch, tokens]."""
@@ -71,7 +73,8 @@ class PretrainedReader:
 
 @dataclass(frozen=True, kw_only=True)
 class VariantReader:
-    """A variant of GPT-2: of a checkpoint, or with the weights it begins with. It reads bytes."""
+    """A variant of GPT-2: of a checkpoint, or with the weights it begins with. It reads bytes. One
+    that keeps latents has the layout that it was built with and no other."""
 
     name: str
     dtype: str
@@ -82,7 +85,8 @@ class VariantReader:
         return list(text.encode())
 
     def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any:
-        return self.model.new_cache(batch, layout=layout, residual=residual)
+        chosen = None if layout in LATENT_LAYOUTS else layout
+        return self.model.new_cache(batch, layout=chosen, residual=residual)
 
     def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor:
         """Return logits [batch, tokens, vocabulary] of tokens that follow those in the cache."""
@@ -90,13 +94,17 @@ class VariantReader:
         return logits
 
     def reads(self, cache: Any) -> Counter[str]:
-        return sum((layer.encoded.reads for layer in cache.layers), Counter())
+        encoded = (layer.encoded.reads for layer in cache.layers if layer.encoded)
+        return sum((*encoded, *(layer.reads for layer in cache.layers)), Counter())
 
     def length(self, cache: Any) -> int:
         return cache.length
 
     def layers(self, layout: str, *, residual: int = 0) -> list[CachedLayer]:
-        chosen = self.model.encodings(layout, residual)
+        own = self.model.h[0].attn.layout.name
+        if layout in LATENT_LAYOUTS and layout != own:
+            raise BadInput(f"{self.name} keeps {own}, for which {layout} cannot stand")
+        chosen = self.model.encodings(None if layout in LATENT_LAYOUTS else layout, residual)
         return [b.cached(self.dtype, e) for b, e in zip(self.model.h, chosen, strict=True)]
 
 

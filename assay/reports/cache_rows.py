@@ -17,6 +17,7 @@ DENSE = "dense"
 class CacheRow:
     """Records of one layout by metric, and those of the dense cache that it is held against."""
 
+    model: str
     layout: str
     own: dict[str, Record]
     dense: dict[str, Record]
@@ -64,7 +65,7 @@ def rows_by_cell(records: Sequence[Record], stages: Sequence[str]) -> dict[str, 
             layouts.setdefault(record.subject, {})[record.metric] = record
     return {
         cell: [
-            CacheRow(layout=name, own=own, dense=layouts.get(DENSE, {}))
+            CacheRow(model=cell, layout=name, own=own, dense=layouts.get(DENSE, {}))
             for name, own in layouts.items()
         ]
         for cell, layouts in cells.items()

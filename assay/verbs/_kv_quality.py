@@ -9,12 +9,13 @@ from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
 QUALITY = "Example: assay kv quality smollm2 --layout dense,k16v8,int4 --text book.txt"
-COMPARE = "Example: assay kv compare smollm2 --layout k16v8,int4 --tokens 4096"
+COMPARE = "Example: assay kv compare GPT2,GPT2_MLA,GPT2_MLA_KV --layout k16v8 --tokens 256"
 
 CachedModelName = Annotated[
     str | None,
     typer.Argument(
-        help="smollm2, random:llama, a folder of transformers, GPT2 or a checkpoint of a variant."
+        help="smollm2, random:llama, a folder of transformers, GPT2 or a checkpoint of a variant; "
+        "several with a comma between."
     ),
 ]
 Layouts = Annotated[

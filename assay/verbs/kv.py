@@ -32,6 +32,9 @@ Dtype = Annotated[
     str, typer.Option("--dtype", help="What the model computes in: bfloat16, float16 or float32.")
 ]
 Length = Annotated[str, typer.Option("--length", help="Tokens of a sequence, comma between.")]
+Residual = Annotated[
+    int, typer.Option("--residual", min=0, help="Newest tokens of a sequence that stay whole.")
+]
 
 
 def command() -> typer.Typer:
@@ -51,6 +54,7 @@ def sizes(
     layout: Layout = None,
     dtype: Dtype = "bfloat16",
     length: Length = LENGTHS,
+    residual: Residual = 0,
     as_json: flags.Json = False,
 ) -> None:
     """Count the bytes that a cache keeps: of a token, and of whole sequences."""
@@ -60,7 +64,7 @@ def sizes(
 
     opened, lengths = open_model(model), _lengths(length)
     rows, first = [], None
-    for name, layers in _by_layout(opened, layout, dtype):
+    for name, layers in _by_layout(opened, layout, dtype, residual=residual):
         token = sum(layer.per_token for layer in layers)
         first = first or token
         each = {layer.per_token for layer in layers}
@@ -89,6 +93,7 @@ def fit(
     layout: Layout = None,
     dtype: Dtype = "bfloat16",
     length: Length = LENGTHS,
+    residual: Residual = 0,
     as_json: flags.Json = False,
 ) -> None:
     """Count the sequences whose caches fit into memory beside the weights."""
@@ -108,7 +113,7 @@ def fit(
     )
     room = _bytes(memory, "--memory") - taken - _bytes(reserve, "--reserve")
     rows = []
-    for name, layers in _by_layout(opened, layout, dtype):
+    for name, layers in _by_layout(opened, layout, dtype, residual=residual):
         for tokens in _lengths(length):
             each = cache_bytes(layers, tokens)
             count = sequences_that_fit(layers, room=room, tokens=tokens)
@@ -179,7 +184,9 @@ def recipe(
     print(json.dumps(made.as_json()) if as_json else made.text())
 
 
-def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tuple[str, Any]]:
+def _by_layout(
+    model: "CachedModel", stated: str | None, dtype: str, *, residual: int = 0
+) -> list[tuple[str, Any]]:
     """Layers by layout: those that are stated, or the model's own and all that may take its
     place; others are named on stderr with the reason of the first."""
     import sys
@@ -189,12 +196,15 @@ def _by_layout(model: "CachedModel", stated: str | None, dtype: str) -> list[tup
 
     _known_dtype(dtype)
     if stated:
-        return [(name, model.layers(dtype=dtype, layout=name)) for name in stated.split(",")]
+        return [
+            (name, model.layers(dtype=dtype, layout=name, residual=residual))
+            for name in stated.split(",")
+        ]
     listed = {model.layout: model.layers(dtype=dtype)}
     left_out: dict[str, BadInput] = {}
     for name in plugins.listing("layouts"):
         try:
-            listed[name] = model.layers(dtype=dtype, layout=name)
+            listed.setdefault(name, model.layers(dtype=dtype, layout=name, residual=residual))
         except BadInput as error:
             left_out[name] = error
     if left_out:

@@ -60,3 +60,20 @@ def test_what_there_is_is_listed(capsys):
     kv.compare(listed=True, as_json=True)
     names = [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()]
     assert {"k16v8", "int4", "smollm2", "GPT2"} <= set(names)
+
+
+def test_variants_that_keep_latents_stand_beside_others(capsys, tmp_path):
+    """They have one cache, their own: bytes and time, and a reason where a loss would stand."""
+    code, rows = records(
+        kv.compare, capsys, tmp_path, "random:llama,GPT2_MLA", layout="k16v8", decode=3, window=8,
+        tokens=16,
+    )  # fmt: skip
+    kept = {
+        (r["cell"], r["subject"]): r["value"] for r in rows if r["metric"] == "cache_kept_bytes"
+    }
+    assert code == 0 and kept["GPT2_MLA", "mla_latent"] == 11 * 12 * 256 * 4
+    assert {("random:llama", "dense"), ("random:llama", "k16v8")} < set(kept)
+    reasons = [r["reason"] for r in rows if (r["cell"], r["metric"]) == ("GPT2_MLA", "cache_proof")]
+    assert "no dense one" in reasons[0]
+    page = next(tmp_path.rglob("report.md")).read_text()
+    assert "mla_latent" in page.partition("Decode through the cache")[2]

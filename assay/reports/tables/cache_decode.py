@@ -35,6 +35,7 @@ def _ratio(row: CacheRow) -> Entry:
 
 
 _COLUMNS = {
+    "model": lambda row: row.model,
     "layout": lambda row: row.layout,
     "ms a token": lambda row: row.entry("cache_token_s", "{:.3g}", 1e3),
     "of dense time": _ratio,
@@ -54,19 +55,21 @@ def _rate(row: CacheRow) -> Entry:
 
 
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
-    """A table of every model's layouts, and one of the best of them within each budget."""
-    made = []
-    for cell, rows in rows_by_cell(records, _BOTH).items():
-        name = workload_name(rows, "cache_token_s") or cell
-        title = f"Decode through the cache: {name}"
-        made += [tabulate(title, rows, _COLUMNS, note=_NOTE), *_within_budgets(rows)]
-    return made
+    """A table of all models' layouts, and one of the best of them within each budget."""
+    cells = rows_by_cell(records, _BOTH)
+    rows = [row for rows in cells.values() for row in rows]
+    if not any("cache_token_s" in row.own for row in rows):
+        return []
+    _, _, read = workload_name(rows, "cache_token_s").partition(", ")
+    title = f"Decode through the cache: {read}" if read else "Decode through the cache"
+    table = tabulate(title, rows, _COLUMNS, note=_NOTE)
+    return [table, *(best for rows in cells.values() for best in _within_budgets(rows))]
 
 
 def _within_budgets(rows: Sequence[CacheRow]) -> list[Table]:
     """The layout with the least loss among those within each budget, where losses are known."""
     known = [row for row in rows if row.value("cache_nll") is not None]
-    best = []
+    best: list[tuple[Entry | str, ...]] = []
     for budget in BUDGETS:
         within = [row for row in known if (row.share("cache_bytes_per_token") or 2.0) <= budget]
         if within:
@@ -74,4 +77,5 @@ def _within_budgets(rows: Sequence[CacheRow]) -> list[Table]:
             entries = (share_entry(chosen), difference_entry(chosen), band_entry(chosen))
             best.append((f"{budget:.2f}", f"{len(within)}", chosen.layout, *entries))
     columns = ("budget of dense", "layouts within", "least loss", "of dense", "above dense", "band")
-    return [Table(title="Best within a budget", columns=columns, rows=tuple(best))] if best else []
+    title = f"Best within a budget: {rows[0].model}"
+    return [Table(title=title, columns=columns, rows=tuple(best))] if best else []

@@ -89,9 +89,11 @@ _COLUMNS = {
 
 
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
-    """One table for each model and text that was read."""
+    """One table for each model and text that was read beside a dense cache."""
     made = []
     for cell, rows in rows_by_cell(records, STAGES).items():
+        if not rows[0].dense:
+            continue
         name = workload_name(rows, "cache_proof") or cell
         title, spare = f"Quality through the cache: {name}", ("margin", "worst head", "perplexity")
         made.append(tabulate(title, rows, _COLUMNS, note=_NOTE, spare=spare))

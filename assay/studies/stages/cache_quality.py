@@ -4,13 +4,16 @@ A layout whose proof fails, or of which other bytes were read than the formula s
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
 from assay.errors import BadInput, CannotRunHere
 from assay.kv.contract import KIND as LAYOUTS
+from assay.models.gpt2 import variants
 from assay.models.pretrained import sample_text
 from assay.records.schema import Measurement, WorkloadIdentity
+from assay.studies import lists
 from assay.studies.cell import Cell
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
@@ -23,18 +26,16 @@ FIGURES = ("cache_nll", "cache_agreement", "cache_divergence", "cache_margin", "
 
 
 def cells(study: Study) -> list[Cell]:
-    """One for the model of CACHE_MODEL, with all layouts: each is held against the dense cache on
-    the same tokens."""
-    if not study.cache_model:
-        return []
+    """One for each model of CACHE_MODEL, with all layouts: each is held against the dense cache on
+    the same tokens. A variant that keeps latents has its own layout alone."""
     from assay import plugins
 
     layouts = tuple(dict.fromkeys((DENSE, *study.cache_layouts)))
     files = tuple(plugins.find(LAYOUTS, name).path for name in layouts)
     return [
         Cell(
-            name=study.cache_model,
-            subjects=layouts,
+            name=model,
+            subjects=_own_layout(model) or layouts,
             device=study.device,
             kind="",
             files=files,
@@ -47,7 +48,20 @@ def cells(study: Study) -> list[Cell]:
                 "needles": study.cache_needles,
             },
         )
+        for model in lists.entries(study.cache_model)
     ]
+
+
+def _own_layout(model: str) -> tuple[str, ...]:
+    """The layout of a variant that keeps latents; empty for every other model."""
+    if model.endswith(".safetensors") and Path(model).is_file():
+        from assay.models.gpt2 import checkpoint
+
+        model = checkpoint.identity(model).variant
+    if not model.startswith("GPT2"):
+        return ()
+    variant = variants.parse(model)
+    return ("splice" if "splice" in variant.parts else "mla_latent",) if variant.latent else ()
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
@@ -88,6 +102,11 @@ def _measure(
 
     residual = cell.options["residual"]
     proven = []
+    if DENSE not in cell.subjects:
+        (name,) = cell.subjects
+        reason = "its latents are its own cache: no dense one of these weights to hold it against"
+        yield _entry(name, "cache_proof", None, "", status="unsupported", reason=reason)
+        return
     for name in cell.subjects:
         yield Begin(name, probe="proof")
         try:
