@@ -16,6 +16,16 @@ _SIZES = {  # by what this file calls them: the names that they have in configur
     "width": ("hidden_size", "n_embd", "d_model"),
 }
 _WINDOWED, _FULL = "sliding_attention", "full_attention"
+# Keys by which families say that layers keep something else than the rest of the file tells.
+_UNREAD = (
+    "multi_query", "num_kv_heads", "multi_query_group_num", "attn_layer_period",
+    "layers_block_type", "num_kv_shared_layers", "hybrid_override_pattern", "block_types",
+)  # fmt: skip
+_STATES = ("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm", "recurrent_gemma")
+# Families whose layers all have the window that the file names, where it lists no kinds.
+_WINDOWED_THROUGHOUT = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2")
+_LARGEST = 2**31
+_MOST_LAYERS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +73,21 @@ def layers_of_config(
     """Return the layers of a Hugging Face configuration, in another layout than their own where one
     is named. BadInput for what it lacks."""
     text, own = _text(config, place), layout_of_config(config)
+    _refuse_unread(text, place)
     count, heads = (_size(text, name, place) for name in ("layers", "heads"))
+    if count > _MOST_LAYERS:
+        raise BadInput(f"{place} has {count} layers; wanted at most {_MOST_LAYERS}")
     if own == LATENT:
         rank = _whole(text["kv_lora_rank"], "kv_lora_rank", place)
         rope = _whole(text.get("qk_rope_head_dim"), "qk_rope_head_dim", place)
         spec = KVSpec(dtype=dtype, head_dim=0, latents=(rank,), rope_dims=rope)
     else:
-        kv_heads = text.get("num_key_value_heads") or heads
-        head_dim = text.get("head_dim") or _size(text, "width", place) // heads
-        kv_heads = _whole(kv_heads, "num_key_value_heads", place)
+        given = text.get("num_key_value_heads")
+        kv_heads = heads if given is None else _whole(given, "num_key_value_heads", place)
+        head_dim = text.get("head_dim")
+        if head_dim is None:
+            head_dim = _divided(_size(text, "width", place), heads, "the width", place)
+        _divided(heads, kv_heads, "the number of heads", place)
         spec = KVSpec(
             dtype=dtype,
             head_dim=_whole(head_dim, "head_dim", place),
@@ -97,6 +113,12 @@ def layers_of_config(
 def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None]:
     """The window of each layer; None where it sees everything."""
     window = text.get("sliding_window") if text.get("use_sliding_window", True) else None
+    family = text.get("model_type")
+    if window and not text.get("layer_types") and family not in _WINDOWED_THROUGHOUT:
+        raise BadInput(
+            f"{place}: sliding_window is {window!r} and no layer_types says which layers of "
+            f"{family!r} have it; add layer_types, as transformers writes it with save_pretrained"
+        )
     kinds = text.get("layer_types") or [_WINDOWED if window else _FULL] * count
     if not isinstance(kinds, list):
         raise BadInput(
@@ -112,6 +134,23 @@ def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None
     if _WINDOWED in kinds:
         window = _whole(window, "sliding_window", place)
     return [window if kind == _WINDOWED else None for kind in kinds]
+
+
+def _refuse_unread(text: Mapping[str, Any], place: str) -> None:
+    """Refuse what would be counted wrongly: layers that keep states, and keys not read here."""
+    if text.get("model_type") in _STATES:
+        raise BadInput(f"{place}: {text['model_type']} keeps states, not keys and values of tokens")
+    if unread := [key for key in _UNREAD if text.get(key)]:
+        raise BadInput(
+            f"{place}: {', '.join(unread)} says what some layers keep, and is not read here; write "
+            "num_key_value_heads and layer_types instead, where all layers keep keys and values"
+        )
+
+
+def _divided(whole: int, by: int, what: str, place: str) -> int:
+    if whole % by:
+        raise BadInput(f"{place}: {what} is {whole}, which {by} does not divide; correct one")
+    return whole // by
 
 
 def _text(config: Mapping[str, Any], place: str) -> Mapping[str, Any]:
@@ -130,6 +169,6 @@ def _size(text: Mapping[str, Any], name: str, place: str) -> int:
 
 
 def _whole(value: object, key: str, place: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadInput(f"{place}: {key} is {value!r}; wanted a whole number from 1 on")
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < _LARGEST:
+        raise BadInput(f"{place}: {key} is {value!r}; wanted a whole number from 1 on, below 2**31")
     return value

@@ -8,6 +8,7 @@ a quality figure can be held against what its cache was really asked for.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 
 import torch
 
@@ -113,12 +114,15 @@ class EncodedLayer:
         if self.spec is None:
             self.spec = spec
             self.tail = {name: value[..., :0, :] for name, value in values.items()}
-        widths = {value.shape[-1] for value in values.values()}
-        batch = self.tail["v"].shape[0]
-        if spec != self.spec or first.shape[0] != batch or len(widths) > 1:
+        given = {"sequences": first.shape[0], **asdict(spec)}
+        begun = {"sequences": self.tail["v"].shape[0], **asdict(self.spec)}
+        other = [f"{name} {begun[name]}, given {given[name]}" for name in given
+                 if given[name] != begun[name]]  # fmt: skip
+        if len(widths := {value.shape[-1] for value in values.values()}) > 1:
+            other.append(f"one width of keys and values, given {sorted(widths)}")
+        if other:
             raise BadInput(
-                f"the cache was begun for {batch} sequences with {self.spec}; given are "
-                f"{first.shape[0]} with {spec}, widths {sorted(widths)}: make a cache for these"
+                f"the cache was begun with {'; '.join(other)}: make a cache for these tokens"
             )
 
     def _split(
@@ -138,10 +142,27 @@ class EncodedLayer:
 
     def _write(self, encoded: Mapping[str, torch.Tensor], before: int, after: int) -> None:
         """Write the rows of the tokens from `before` to `after`."""
+        self._refuse_rows(encoded, after - before)
         for stream in self._streams():
             rows = encoded[stream.name]
             buffer = self._room(stream, rows, after)
             buffer.narrow(-2, before // stream.block, rows.shape[-2]).copy_(rows)
+
+    def _refuse_rows(self, encoded: Mapping[str, torch.Tensor], tokens: int) -> None:
+        """Refuse what a layout encodes otherwise than its streams say."""
+        wanted = {
+            stream.name: (stream.dtype, tokens // stream.block, stream.width)
+            for stream in self._streams()
+        }
+        given = {
+            name: (str(rows.dtype).removeprefix("torch."), *rows.shape[-2:])
+            for name, rows in encoded.items()
+        }
+        if given != wanted:
+            raise BadInput(
+                f"layout {self.encoding.layout.name} encodes {given}, and its streams are {wanted} "
+                "(dtype, rows, width): correct one of the two"
+            )
 
     def _room(self, stream: Stream, rows: torch.Tensor, tokens: int) -> torch.Tensor:
         """The stream's buffer with room for so many tokens."""

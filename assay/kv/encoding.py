@@ -7,8 +7,10 @@ from typing import Any
 
 from assay.errors import BadInput
 from assay.kv import contract
-from assay.kv.contract import Layout, sealed_tokens
+from assay.kv.contract import KVSpec, Layout, sealed_tokens
 from assay.kv.key_bias import KeyBias
+
+_PROBE = KVSpec(dtype="float32", head_dim=128, key_heads=1, value_heads=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +24,13 @@ class Encoding:
     key_bias: KeyBias | None = None
 
     def __post_init__(self) -> None:
-        if self.residual < 0:
-            raise BadInput(f"a window of {self.residual} tokens; wanted 0 or more")
+        if not isinstance(self.residual, int) or self.residual < 0:
+            raise BadInput(f"a window of {self.residual!r} tokens; wanted a whole number from 0 on")
+        if "v" not in {stream.name for stream in self.layout.streams(_PROBE)}:
+            raise BadInput(
+                f"layout {self.layout.name} keeps no keys and values, but latents; choose one that "
+                "does, such as k16v8"
+            )
         if self.layout.frozen and self.scales is None:
             raise BadInput(
                 f"layout {self.layout.name} keeps numbers by scales that are settled before the "
@@ -79,6 +86,8 @@ def encodings(
 ) -> list[Encoding]:
     """Return the encoding of each layer: one for all or one for each is given, and by layer what
     layouts may ask for."""
+    if not isinstance(kept, Kept | Sequence):
+        raise BadInput(f"a layout is {kept!r}; wanted a name such as k16v8, or one for each layer")
     listed = [kept] * layers if isinstance(kept, Kept) else list(kept)
     for what, given in (("layouts", listed), ("scales", scales), ("key biases", key_biases)):
         if given is not None and len(given) != layers:

@@ -141,7 +141,10 @@ class TieredStore:
             if part.path is not None:
                 content, *reading = _read(part.path, encoded_bytes(part.chunk), forget=cold)
                 readings.append(reading)
-            tensors |= wire.decode_from(content, expected=part.chunk)
+            try:
+                tensors |= wire.decode_from(content, expected=part.chunk)
+            except Corrupt as error:
+                raise Corrupt(f"{key!r}, {part.path or 'in memory'}: {error}") from error
         # The least that is known of all files: None before False before True.
         nothing = (None, "nothing was read from a file")
         state, reason = min(readings, key=lambda r: (r[0] is not None, r[0]), default=nothing)

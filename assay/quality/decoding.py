@@ -15,7 +15,7 @@ from assay.quality.readers import Reader
 class DecodedCache:
     """A cache with its prompt read, and what became of it."""
 
-    name: str
+    layout: str
     cache: Any
     residual: int
     seconds: list[float]
@@ -24,17 +24,17 @@ class DecodedCache:
 
 
 @torch.no_grad()
-def begin(reader: Reader, name: str, prompt: torch.Tensor, *, residual: int) -> DecodedCache:
-    """Read the prompt [1, tokens] into a new cache in the layout `name`."""
-    cache = reader.new_cache(name, batch=len(prompt), residual=residual)
+def begin(reader: Reader, layout: str, prompt: torch.Tensor, *, residual: int) -> DecodedCache:
+    """Read the prompt [1, tokens] into a new cache in a layout."""
+    cache = reader.new_cache(layout, batch=len(prompt), residual=residual)
     reader.logits(prompt, cache)
-    return DecodedCache(name=name, cache=cache, residual=residual, seconds=[])
+    return DecodedCache(layout=layout, cache=cache, residual=residual, seconds=[])
 
 
 @torch.no_grad()
 def interleaved(
     reader: Reader, caches: Mapping[str, DecodedCache], ids: torch.Tensor
-) -> Iterator[DecodedCache]:
+) -> Iterator[tuple[str, DecodedCache]]:
     """Read ids [1, tokens] one by one through every cache in turn, the first of them untimed."""
     synchronize = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     for index in range(ids.shape[1]):
@@ -45,8 +45,8 @@ def interleaved(
             synchronize()
             if index:
                 decoded.seconds.append(time.perf_counter() - begun)
-    for decoded in caches.values():
-        layers = reader.layers(decoded.name, residual=decoded.residual)
+    for name, decoded in caches.items():
+        layers = reader.layers(decoded.layout, residual=decoded.residual)
         decoded.formula_bytes = cache_bytes(layers, reader.length(decoded.cache)) * len(ids)
         decoded.kept_bytes = decoded.cache.nbytes
-        yield decoded
+        yield name, decoded

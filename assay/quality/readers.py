@@ -22,6 +22,7 @@ class Reader(Protocol):
     name: str
     dtype: str
     weights: str  # where its weights are from
+    unit: str  # tokens, or bytes where there is no tokenizer
 
     def token_ids(self, text: str) -> list[int]: ...
 
@@ -44,6 +45,10 @@ class PretrainedReader:
     dtype: str
     weights: str
     loaded: Any
+
+    @property
+    def unit(self) -> str:
+        return "tokens" if self.loaded.tokenizer is not None else "bytes"
 
     def token_ids(self, text: str) -> list[int]:
         return self.loaded.token_ids(text)
@@ -80,6 +85,7 @@ class VariantReader:
     dtype: str
     weights: str
     model: Any
+    unit: str = "bytes"
 
     def token_ids(self, text: str) -> list[int]:
         return list(text.encode())

@@ -1,21 +1,27 @@
 """The subcommands of kv that run a model through its caches: quality, and compare with time."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.errors import CANNOT_RUN_HERE, HOLDS
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
+if TYPE_CHECKING:
+    from assay.records.schema import Record
+
+DENSE = "dense"
 QUALITY = "Example: assay kv quality smollm2 --layout dense,k16v8,int4 --text book.txt"
 COMPARE = "Example: assay kv compare GPT2,GPT2_MLA,GPT2_MLA_KV --layout k16v8 --tokens 256"
 
 CachedModelName = Annotated[
     str | None,
     typer.Argument(
-        help="smollm2, random:llama, a folder of transformers, GPT2 or a checkpoint of a variant; "
-        "several with a comma between."
+        help="smollm2, random:llama, a folder of transformers, owner/name on the hub, GPT2 or a "
+        "checkpoint of a variant; several with a comma between."
     ),
 ]
 Layouts = Annotated[
@@ -25,11 +31,13 @@ Residual = Annotated[
     int | None, typer.Option("--residual", min=0, help="Newest tokens that are kept whole.")
 ]
 Text = Annotated[Path | None, typer.Option("--text", help="A file; by default Python's own help.")]
-Tokens = Annotated[int | None, typer.Option("--tokens", min=2, help="Tokens that are scored.")]
-Window = Annotated[int | None, typer.Option("--window", min=2, help="Tokens of a window.")]
-Needles = Annotated[int | None, typer.Option("--needles", min=0, help="Needles to search.")]
+Tokens = Annotated[
+    int | None, typer.Option("--tokens", min=2, help="Tokens that are scored (2048).")
+]
+Window = Annotated[int | None, typer.Option("--window", min=2, help="Tokens of a window (512).")]
+Needles = Annotated[int | None, typer.Option("--needles", min=0, help="Needles to search (8).")]
 ModelDtype = Annotated[
-    str | None, typer.Option("--dtype", help="Of the model: float32, float16 or bfloat16.")
+    str | None, typer.Option("--dtype", help="Of the model: float32 (default), float16, bfloat16.")
 ]
 
 
@@ -46,12 +54,14 @@ def quality(
     config: flags.Config = None,
     sets: flags.Set = None,
     out: flags.StudyOut = None,
+    plugins: flags.Plugins = None,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
     """Read a text through each layout and say what it does to the model, proofs first."""
     settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
-    _run("kv-quality", ["cache_quality"], settings, device, config, sets, out, as_json, dry_run)
+    stages = ["cache_quality"]
+    _run("kv-quality", stages, settings, device, config, sets, out, plugins, as_json, dry_run)
 
 
 def compare(
@@ -70,6 +80,7 @@ def compare(
     config: flags.Config = None,
     sets: flags.Set = None,
     out: flags.StudyOut = None,
+    plugins: flags.Plugins = None,
     listed: Annotated[
         bool, typer.Option("--list", help="Name the layouts and models there are, and end.")
     ] = False,
@@ -83,7 +94,7 @@ def compare(
     settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
     settings += [f"CACHE_DECODE={decode}"] if decode else []
     stages = ["cache_quality", "cache_decode"]
-    _run("kv-compare", stages, settings, device, config, sets, out, as_json, dry_run)
+    _run("kv-compare", stages, settings, device, config, sets, out, plugins, as_json, dry_run)
 
 
 def _settings(
@@ -112,17 +123,33 @@ def _run(
     config: Path | None,
     sets: list[str] | None,
     out: Path | None,
+    plugins: list[Path] | None,
     as_json: bool,
     dry_run: bool,
 ) -> None:
     from assay.errors import BadInput
+    from assay.models.pretrained import sample_text
+    from assay.models.pretrained.huggingface import require_weights
+    from assay.studies import lists
     from assay.verbs._running import run_adhoc
 
     settings = [f"STAGES={','.join(stages)}", *flags.as_settings(device=device), *settings]
-    study = flags.load_study(config=config, sets=sets, plugins=None, flags=settings)
+    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
     if not study.cache_model:
         raise BadInput("no model is named; give one, such as smollm2, random:llama or GPT2")
-    finish(run_adhoc(verb, study, out=out, as_json=as_json, dry_run=dry_run))
+    sample_text.read_given(study.cache_text or None)  # what cannot be read is refused before a run
+    for name in lists.entries(study.cache_model):
+        require_weights(name)
+
+    def judge(records: "Sequence[Record]") -> int:
+        """3 where none of the layouts that were asked for could be read, or decoded."""
+        values = ("cache_nll", "cache_token_s")
+        read = {r.subject for r in records if r.metric in values and r.value is not None}
+        asked = set(study.cache_layouts) - {DENSE}
+        unread = asked and not read & asked and read <= {DENSE}
+        return CANNOT_RUN_HERE if unread else HOLDS
+
+    finish(run_adhoc(verb, study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
 
 
 def _list(*, as_json: bool) -> None:

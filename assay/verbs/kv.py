@@ -63,21 +63,21 @@ def sizes(
     from assay.reports.numerals import size_in_bytes
 
     opened, lengths = open_model(model), _lengths(length)
-    rows, first = [], None
+    rows, own = [], sum(layer.per_token for layer in opened.layers(dtype=_known_dtype(dtype)))
     for name, layers in _by_layout(opened, layout, dtype, residual=residual):
         token = sum(layer.per_token for layer in layers)
-        first = first or token
         each = {layer.per_token for layer in layers}
         row: dict[str, Any] = {
             "layout": name,
             "layers": len(layers),
             "bytes per token": _plain(token),
             "per layer": _plain(each.pop()) if len(each) == 1 else None,
-            "share": float(token / first),
+            "share": float(token / own),
         }
         rows.append(row | {f"{n} tokens": cache_bytes(layers, n) for n in lengths})
     shown = {"share": "{:.4f}".format} | {f"{n} tokens": size_in_bytes for n in lengths}
-    _show(f"Cache of {opened.name}, {dtype}", rows, shown, as_json=as_json)
+    note = f"The share is of the model's own layout, {opened.layout}."
+    _show(f"Cache of {opened.name}, {dtype}", rows, shown, note=note, as_json=as_json)
 
 
 def fit(
@@ -112,6 +112,11 @@ def fit(
         else (opened.parameters or 0) * ELEMENT_BYTES[_known_dtype(dtype)]
     )
     room = _bytes(memory, "--memory") - taken - _bytes(reserve, "--reserve")
+    if room <= 0:
+        raise BadInput(
+            f"--memory {memory}: weights and reserve take {size_in_bytes(-room)} more than that; "
+            "give more memory, or fewer weights"
+        )
     rows = []
     for name, layers in _by_layout(opened, layout, dtype, residual=residual):
         for tokens in _lengths(length):
@@ -193,12 +198,13 @@ def _by_layout(
 
     from assay import plugins
     from assay.errors import BadInput
+    from assay.studies import lists
 
     _known_dtype(dtype)
     if stated:
         return [
             (name, model.layers(dtype=dtype, layout=name, residual=residual))
-            for name in stated.split(",")
+            for name in lists.some_entries(stated)
         ]
     listed = {model.layout: model.layers(dtype=dtype)}
     left_out: dict[str, BadInput] = {}
@@ -244,10 +250,13 @@ def _bytes(text: str, flag: str) -> int:
 
     from assay.errors import BadInput
 
-    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", text.strip())
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", text.strip(), re.IGNORECASE)
     if not matched:
-        raise BadInput(f"{flag} is {text!r}; wanted a number of bytes, such as 24GiB or 512MB")
-    unit = matched[2] or "B"
+        raise BadInput(
+            f"{flag} is {text!r}; wanted a number of bytes, such as 24GiB or 512MB (units B, "
+            "KB, KiB, MB, MiB, GB, GiB, TB, TiB)"
+        )
+    unit = (matched[2] or "B").upper().replace("I", "i")
     base = 1024 if "i" in unit else 1000
     return int(float(matched[1]) * base ** (" KMGT".index(unit[0]) if unit != "B" else 0))
 

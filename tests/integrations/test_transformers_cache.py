@@ -184,6 +184,8 @@ def test_pre_bias_keys_refuse_other_positions(qwen2):
         ("Qwen3", "k8prebias_v8", "norms its keys"),
         ("Qwen2", ["dense"] * 2, "2 layouts for 3 layers"),
         ("Qwen2", "k4v2", "k4v2"),
+        ("Qwen2", "mla_latent", "keeps no keys and values, but latents"),
+        ("Qwen2", None, "wanted a name such as k16v8"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(kind, layout, words):
@@ -207,6 +209,18 @@ def test_attention_functions_are_found_by_name(name):
     else:
         with pytest.raises(BadInput, match="takes no mask"):
             model(ids, attention_mask=mask)
+
+
+def test_a_cache_of_another_model_is_refused(qwen2):
+    deeper = model_of(num_hidden_layers=4)
+    with pytest.raises(BadInput, match="made for a model of 3 layers, and layer 3 writes"):
+        logits(deeper, tokens(1, 4), LayoutCache(qwen2), [4])
+    with pytest.raises(BadInput, match="given is a str"):
+        LayoutCache("folder")
+    cache = LayoutCache(qwen2)
+    logits(qwen2, tokens(1, 4), cache, [4])
+    with pytest.raises(BadInput, match="begun with sequences 1, given 2: make a cache"):
+        logits(qwen2, tokens(2, 4), cache, [4])
 
 
 def test_an_encoding_of_ones_own_may_be_given(qwen2):

@@ -1,5 +1,7 @@
 """Layers in an encoding: windows, blocks and biases, their bytes, and what is read of them."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch")
@@ -163,12 +165,28 @@ def test_tokens_of_another_kind_are_refused(change):
         layer.update(change(tokens(1)))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda kept: {**kept, "v_scale": kept["v_scale"].half()},
+        lambda kept: {**kept, "more": kept["v"]},
+        lambda kept: {"k": kept["k"], "v": kept["v"]},
+        lambda kept: {**kept, "v": kept["v"][..., :32]},
+    ],
+)
+def test_a_layout_that_encodes_otherwise_than_it_says_is_refused(wrong):
+    own = contract.load("k16v8")
+    lying = replace(own, encode=lambda values, codecs=(): wrong(own.encode(values, codecs)))
+    with pytest.raises(BadInput, match=r"layout k16v8 encodes .* and its streams are"):
+        EncodedLayer(Encoding(layout=lying)).update(tokens(3))
+
+
 def test_layouts_that_want_more_are_refused_without_it():
     with pytest.raises(BadInput, match="without their bias, and none is given"):
         encodings("k8prebias_v8", 2)
     with pytest.raises(BadInput, match="3 layouts for 2 layers"):
         encodings(["dense"] * 3, 2)
-    with pytest.raises(BadInput, match="window of -1"):
+    with pytest.raises(BadInput, match="window of -1 tokens"):
         encodings("dense", 2, residual=-1)
 
 

@@ -143,7 +143,7 @@ def test_keys_that_are_kept_whole_are_those_of_a_dense_cache():
     ("model", "layout", "words"),
     [
         ("GPT2_MLA", "k16v8", "layout k16v8 cannot stand for mla_latent"),
-        ("GPT2", "mla_latent", "layout mla_latent cannot stand for dense"),
+        ("GPT2", "mla_latent", "layout mla_latent keeps no keys and values"),
         ("GPT2", "k4v2", "k4v2"),
     ],
 )

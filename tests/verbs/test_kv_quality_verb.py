@@ -1,6 +1,7 @@
 """`assay kv quality` and `compare`: records, tables, refusals, on a model that is everywhere."""
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
@@ -47,6 +48,45 @@ def test_a_model_that_is_none_fails_in_words(capsys, tmp_path):
     assert any("there is no" in (row.get("reason") or "") for row in rows)
     with pytest.raises(BadInput, match="no model is named"):
         kv.quality(out=tmp_path)
+
+
+def test_a_layout_of_ones_own_is_read_by_its_path(capsys, tmp_path):
+    """It was refused with the advice to name it by its path, by which it had been named."""
+    from assay import plugins
+
+    ours = plugins.find("layouts", "k16v8").path.read_text()
+    (tmp_path / "mine.py").write_text(ours)
+    path = str(tmp_path / "mine.py")
+    code, rows = records(kv.compare, capsys, tmp_path, "random:llama", layout=path, decode=3)
+    measured = {(r["metric"], r.get("subject")): r.get("value") for r in rows}
+    assert code == 0 and measured["cache_nll", "mine"] and measured["cache_token_s", "mine"]
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "message"),
+    [
+        (("random:llama",), {"text": Path("no-such-file.txt")}, "no-such-file.txt"),
+        (("{folder}",), {}, "holds no config.json"),
+        (("random:llama",), {"layout": "dense,,k16v8"}, "empty entry"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_before_a_run(tmp_path, words, options, message):
+    words = [word.format(folder=tmp_path) for word in words]
+    with pytest.raises(BadInput, match=message):
+        kv.quality(*words, **SMALL | options, out=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+def test_nothing_that_was_asked_for_could_be_read(capsys, tmp_path):
+    code, _ = records(kv.quality, capsys, tmp_path, "random:llama", layout="int4,k8v8_frozen")
+    assert code == 3
+
+
+def test_a_window_counts_in_bytes(capsys, tmp_path):
+    """Shares once left the window out, and said 0.14 where it was 0.54."""
+    _, rows = records(kv.quality, capsys, tmp_path, "random:qwen3", layout="int4", residual=16)
+    sizes = {r["subject"]: r["value"] for r in rows if r["metric"] == "cache_bytes_per_token"}
+    assert sizes["int4"] == (16 * sizes["dense"] + 16 * sizes["dense"] * 0.140625) / 32
 
 
 def test_layouts_that_a_model_cannot_have_are_said(capsys, tmp_path):

@@ -32,6 +32,10 @@ class LayoutCache(Cache):
         residual: int = 0,
         scales: Sequence[Any] | None = None,
     ) -> None:
+        if not hasattr(getattr(model, "config", None), "get_text_config"):
+            raise BadInput(
+                f"a cache is made from a model of transformers; given is a {type(model).__name__}"
+            )
         config = model.config.get_text_config(decoder=True)
         kinds = _layer_kinds(config)
         biases = key_biases(model) if wants_bias(layout) else None
@@ -47,6 +51,22 @@ class LayoutCache(Cache):
                 for kind, encoding in zip(kinds, chosen, strict=True)
             ]
         )
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return keys and values of all tokens of a layer, decoded."""
+        if layer_idx >= len(self.layers):
+            raise BadInput(
+                f"the cache was made for a model of {len(self.layers)} layers, and layer "
+                f"{layer_idx} writes into it; make one from this model"
+            )
+        return super().update(key_states, value_states, layer_idx, *args, **kwargs)
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Tensors that are kept."""
@@ -141,6 +161,6 @@ def _layer_kinds(config: Any) -> list[str]:
 
 def wants_bias(layout: Kept | Sequence[Kept]) -> bool:
     """True where one of the layouts keeps keys without their bias."""
-    listed = [layout] if isinstance(layout, Kept) else layout
+    listed = [layout] if isinstance(layout, Kept) else layout or ()
     loaded = [contract.load(entry) if isinstance(entry, str) else entry for entry in listed]
     return any(getattr(entry, "key_bias", False) is True for entry in loaded)

@@ -56,11 +56,11 @@ class PositionWatch:
         positions = self._last[0] if self._last else None
         expected = torch.arange(start, start + count)
         if positions is None or not torch.equal(positions.cpu(), expected.expand_as(positions)):
-            given = "none were seen" if positions is None else positions[:, 0].tolist()
+            given = "none" if positions is None else positions[:, [0, -1]].tolist()
             raise BadInput(
-                f"pre-bias keys are kept by positions that count from 0: {count} of them from "
-                f"{start} on were expected, and {given} begin the sequences; pass sequences "
-                "without padding, all of one length"
+                f"pre-bias keys are kept by positions that count from 0 in every sequence: {start} "
+                f"to {start + count - 1} here. First and last of those given, by sequence: "
+                f"{given}. Padding shifts them: pass sequences without padding, all of one length"
             )
 
 

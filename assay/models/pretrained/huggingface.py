@@ -19,7 +19,7 @@ def load(
     packages = ("torch", "transformers", "safetensors")
     language_model.require_packages(packages, purpose=f"the model {name}")
     torch_dtype = language_model.torch_dtype(dtype)
-    _require_weights(name)
+    require_weights(name)
     model = _model(name, torch_dtype, attention)
     digest, why = _digest(name)
     revision = getattr(model.config, "_commit_hash", None)
@@ -41,7 +41,8 @@ def load(
     return LanguageModel(language_model.place(model, device), _tokenizer(name), identity)
 
 
-def _require_weights(name: str) -> None:
+def require_weights(name: str) -> None:
+    """Refuse a folder without a configuration or without weights that are read here."""
     folder = Path(name)
     if not folder.is_dir():
         return

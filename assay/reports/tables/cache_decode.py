@@ -72,10 +72,14 @@ def _within_budgets(rows: Sequence[CacheRow]) -> list[Table]:
     best: list[tuple[Entry | str, ...]] = []
     for budget in BUDGETS:
         within = [row for row in known if (row.share("cache_bytes_per_token") or 2.0) <= budget]
-        if within:
-            chosen = min(within, key=lambda row: row.value("cache_nll") or 0.0)
+        sound = [row for row in within if band_entry(row).text != "catastrophic"]
+        if within and not sound:
+            best.append((f"{budget:.2f}", f"{len(within)}", "none: all catastrophic", *[DASH] * 3))
+        elif within:
+            chosen = min(sound, key=lambda row: row.value("cache_nll") or 0.0)
             entries = (share_entry(chosen), difference_entry(chosen), band_entry(chosen))
             best.append((f"{budget:.2f}", f"{len(within)}", chosen.layout, *entries))
     columns = ("budget of dense", "layouts within", "least loss", "of dense", "above dense", "band")
     title = f"Best within a budget: {rows[0].model}"
-    return [Table(title=title, columns=columns, rows=tuple(best))] if best else []
+    note = "Catastrophic layouts are left out; two whose intervals overlap cannot be told apart."
+    return [Table(title=title, columns=columns, rows=tuple(best), note=note)] if best else []

@@ -64,23 +64,26 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
     for name in cell.subjects:
         try:
             caches[name] = decoding.begin(
-                reader, name, ids[:1, :prompt], residual=options["residual"]
+                reader,
+                options["paths"].get(name, name),
+                ids[:1, :prompt],
+                residual=options["residual"],
             )
         except BadInput as error:
             reason = str(error)
             yield _measurement(
                 name, "cache_token_s", None, "s", workload, status="unsupported", reason=reason
             )
-    for decoded in decoding.interleaved(reader, caches, ids[:1, prompt:]):
+    for name, decoded in decoding.interleaved(reader, caches, ids[:1, prompt:]):
         source = "clock around one token, all layouts in turn"
         yield _measurement(
-            decoded.name, "cache_token_s", median(decoded.seconds), "s", workload,
+            name, "cache_token_s", median(decoded.seconds), "s", workload,
             samples=decoded.seconds, source=source,
         )  # fmt: skip
         wrong = decoded.formula_bytes != decoded.kept_bytes
         reason = f"{decoded.kept_bytes:,} B are kept, {decoded.formula_bytes:,} by formula"
         yield _measurement(
-            decoded.name, "cache_kept_bytes", decoded.kept_bytes, "B", workload,
+            name, "cache_kept_bytes", decoded.kept_bytes, "B", workload,
             source="tensors", **({"status": "failed", "reason": reason} if wrong else {}),
         )  # fmt: skip
 

@@ -31,14 +31,16 @@ def cells(study: Study) -> list[Cell]:
     from assay import plugins
 
     layouts = tuple(dict.fromkeys((DENSE, *study.cache_layouts)))
-    files = tuple(plugins.find(LAYOUTS, name).path for name in layouts)
+    folders = study.plugin_folders
+    paths = {name: plugins.find(LAYOUTS, name, folders).path for name in layouts}
+    own = {name: str(path) for name, path in paths.items() if not _is_ours(path)}
     return [
         Cell(
             name=model,
             subjects=_own_layout(model) or layouts,
             device=study.device,
             kind="",
-            files=files,
+            files=tuple(paths.values()),
             options={
                 "text": study.cache_text,
                 "tokens": study.cache_tokens,
@@ -46,10 +48,15 @@ def cells(study: Study) -> list[Cell]:
                 "residual": study.cache_residual,
                 "dtype": study.cache_dtype,
                 "needles": study.cache_needles,
+                "paths": own,
             },
         )
         for model in lists.entries(study.cache_model)
     ]
+
+
+def _is_ours(path: Path) -> bool:
+    return path.is_relative_to(Path(__file__).parents[2])
 
 
 def _own_layout(model: str) -> tuple[str, ...]:
@@ -82,12 +89,16 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
     except CannotRunHere as error:
         yield from _without_value(cell, "skipped", str(error))
         return
+    residual = options["residual"]
     workload = WorkloadIdentity(
-        name=f"{cell.name}, {windows.numel():,} tokens in windows of {windows.shape[1]:,}",
+        name=(
+            f"{cell.name} in {options['dtype']}, {windows.numel():,} {reader.unit} in windows of "
+            f"{windows.shape[1]:,}" + (f", newest {residual:,} whole" if residual else "")
+        ),
         spec={
             "model": cell.name, "weights": reader.weights, "text": text.source,
             "dtype": options["dtype"], "window": windows.shape[1], "windows": len(windows),
-            "residual": options["residual"], "device": device,
+            "residual": residual, "device": device,
         },
         content=text.digest,
     )  # fmt: skip
@@ -98,9 +109,12 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
 def _measure(
     cell: Cell, reader: Any, ids: list[int], windows: Any
 ) -> Iterator[Begin | dict[str, Any]]:
+    from assay.kv.account import cache_bytes
     from assay.quality import needle, proofs, scoring
 
     residual = cell.options["residual"]
+    # By name, or by the path of a user's file; records have the name of either.
+    layouts = {name: cell.options["paths"].get(name, name) for name in cell.subjects}
     proven = []
     if DENSE not in cell.subjects:
         (name,) = cell.subjects
@@ -110,18 +124,21 @@ def _measure(
     for name in cell.subjects:
         yield Begin(name, probe="proof")
         try:
-            layers = reader.layers(name, residual=residual)
-            proof = proofs.prove(reader, name, windows, residual=residual)
+            layers = reader.layers(layouts[name], residual=residual)
+            proof = proofs.prove(reader, layouts[name], windows, residual=residual)
         except BadInput as error:
             yield _entry(name, "cache_proof", None, "", status="unsupported", reason=str(error))
             continue
-        yield from _proof(name, proof, sum(layer.per_token for layer in layers))
+        window = windows.shape[1]
+        yield from _proof(name, proof, cache_bytes(layers, window) / window)
         proven += [name] if not proof.problem else []
     if DENSE not in proven:
         return
     yield Begin(cell.name, probe="scores")
-    scores = scoring.score(reader, proven, windows, dense=DENSE, residual=residual)
-    for name in list(scores):
+    given = [layouts[name] for name in proven]
+    scored_by = scoring.score(reader, given, windows, dense=DENSE, residual=residual)
+    scores = {name: scored_by[layouts[name]] for name in proven}
+    for name in proven:
         yield from _read(name, scores[name], tokens=windows.numel())
         if sum(scores[name].reads.values()) != scores[name].expected_reads:
             del scores[name]
@@ -129,21 +146,25 @@ def _measure(
     if cell.options["needles"]:
         needles, window = cell.options["needles"], windows.shape[1]
         stacks = needle.haystacks(reader, ids, needles=needles, window=window)
-    yield from _by_head(reader, list(scores), windows)
+    yield from _by_head(reader, {name: layouts[name] for name in scores}, windows)
     for name, scored in scores.items():
         yield Begin(name, probe="figures")
         yield from _figures(name, scored, scores[DENSE])
-        if stacks:
-            right = needle.retrieved(reader, name, stacks, residual=residual)
+        if not stacks:
+            reason = "none were asked for (CACHE_NEEDLES)"
+            yield _entry(name, "cache_needles", None, "share", reason=reason)
+        else:
+            right = needle.retrieved(reader, layouts[name], stacks, residual=residual)
             samples = [float(each) for each in right]
             yield _entry(name, "cache_needles", fmean(samples), "share", samples=samples)
 
 
-def _proof(name: str, proof: Any, bytes_per_token: Any) -> Iterator[dict[str, Any]]:
+def _proof(name: str, proof: Any, bytes_per_token: float) -> Iterator[dict[str, Any]]:
     failed = {"status": "failed", "reason": proof.problem} if proof.problem else {}
     source = "zeros in the place of keys or values, the lesser"
     yield _entry(name, "cache_proof", proof.moved, "of the largest logit", source=source, **failed)
-    yield _entry(name, "cache_bytes_per_token", float(bytes_per_token), "B", source="formula")
+    source = "formula, of a whole window"
+    yield _entry(name, "cache_bytes_per_token", bytes_per_token, "B", source=source)
     yield _entry(name, "cache_step_s", proof.step_seconds, "s", source="clock, one sequence")
     if proof.difference is not None:
         yield _entry(name, "cache_step_difference", proof.difference, "of the mean loss")
@@ -177,17 +198,19 @@ def _figures(name: str, scored: Any, dense: Any) -> Iterator[dict[str, Any]]:
         yield _entry(name, "cache_margin", None, "logits", reason=reason)
 
 
-def _by_head(reader: Any, names: list[str], windows: Any) -> Iterator[dict[str, Any]]:
+def _by_head(reader: Any, layouts: dict[str, str], windows: Any) -> Iterator[dict[str, Any]]:
     """The worst head of each layout, for models whose attention can be replaced."""
     from assay.quality.by_head import head_errors
     from assay.quality.readers import PretrainedReader
 
     if not isinstance(reader, PretrainedReader):
         reason = "only models of transformers let their attention be looked into"
-        for name in names:
+        for name in layouts:
             yield _entry(name, "cache_head_error", None, "relative L2", reason=reason)
         return
-    for name, errors in head_errors(reader, names, windows[:1]).items():
+    measured = head_errors(reader, list(layouts.values()), windows[:1])
+    for name, layout in layouts.items():
+        errors = measured[layout]
         layer, head = divmod(int(errors.argmax()), errors.shape[1])
         layers = [[round(float(value), 6) for value in row] for row in errors]
         data = {"layer": layer, "head": head, "layers": layers}
