@@ -70,7 +70,7 @@ class StatedVersion:
 
 @dataclass(frozen=True, kw_only=True)
 class ServingRecipe:
-    """What to type, in order, and what was known of the versions."""
+    """Commands in their order, and what was known of the versions."""
 
     label: str
     layout: str

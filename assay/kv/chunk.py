@@ -26,7 +26,7 @@ _SCALE = "_scale"
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """What one layer keeps of tokens `first_token` to `first_token + tokens` of its sequences.
+    """Contents of a layer's cache: tokens `first_token` to `first_token + tokens` of sequences.
 
     `model` and `rope` are texts of the caller's that differ wherever what is kept would:
     a name with its revision, `identity` of a configuration. Codecs, frozen scales and a key's bias

@@ -30,7 +30,7 @@ class Placement(StrEnum):
 
 
 class WhenFull(StrEnum):
-    """What becomes of a new chunk whose share of the memory has no room there."""
+    """Ways with a new chunk whose share of the memory has no room there."""
 
     REFUSE = "refuse"
     DEMOTE = "demote"  # its share goes to a file, and is counted

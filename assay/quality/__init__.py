@@ -1,1 +1,1 @@
-"""What fewer bytes in a cache do to a model: its loss, its choices, its memory of a needle."""
+"""Damage by fewer bytes in a cache: a model's loss, its choices, its memory of a needle."""

@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from assay.errors import BadInput
 from assay.kv import contract
-from assay.kv.contract import Layout
+from assay.kv.contract import Layout, sealed_tokens
 from assay.quality.bands import TOLERANT_INCREASE
 from assay.quality.readers import Reader
 from assay.quality.scoring import expected_reads, is_by_token, nll_of, read_text
@@ -20,7 +21,7 @@ from assay.quality.scoring import expected_reads, is_by_token, nll_of, read_text
 MOVES = 1e-3  # of the largest logit, at least, when keys or values are zeros; bypassed it is 0
 STEPS_DIFFER = TOLERANT_INCREASE / 10  # of the mean loss, at most,
 _STANDARD_ERRORS = 4.0  # or so many: rounding that falls otherwise has no direction
-_STEPS = 128  # tokens that are read one by one
+_STEPS = 128  # tokens that are read one by one, beside those that stay whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,12 @@ class Proof:
 @torch.no_grad()
 def prove(reader: Reader, layout: str, ids: torch.Tensor, *, residual: int = 0) -> Proof:
     """Read the beginning of one window [1, T] intact, destroyed and by steps."""
-    ids = ids[:1, : min(_STEPS, ids.shape[1])]
+    ids = ids[:1, : _STEPS + residual]
+    if not sealed_tokens(ids.shape[1], residual=residual, block=contract.load(layout).block):
+        raise BadInput(
+            f"nothing of {ids.shape[1]} tokens is encoded in {layout} behind the newest {residual} "
+            "that stay whole; give a longer window, or a smaller residual"
+        )
     by_token = is_by_token(layout, residual)
     begun = time.perf_counter()
     stepped, reads = read_text(reader, layout, ids, residual=residual, by_steps=True)
@@ -91,7 +97,5 @@ def _moved(
 ) -> float:
     destroyed = zeroed(contract.load(layout), side)
     by_steps = not is_by_token(layout, residual)
-    if residual >= ids.shape[1]:
-        return float("nan")  # nothing of it is encoded
     logits, _ = read_text(reader, destroyed, ids, residual=residual, by_steps=by_steps)
     return float((logits - intact).abs().max() / intact.abs().max())

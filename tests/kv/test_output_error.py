@@ -1,4 +1,4 @@
-"""What 8-bit values do to attention's output on normal numbers, and that nothing else does it."""
+"""Error of attention's output by 8-bit values of normal numbers, and by nothing else."""
 
 import pytest
 

@@ -51,6 +51,12 @@ def test_proofs_hold_for_what_is_read(llama, windows, name, residual):
     assert (proof.difference is not None) == by_token
 
 
+def test_a_window_of_whole_tokens_as_long_as_the_text_proves_nothing(llama, windows):
+    with pytest.raises(BadInput, match="nothing of 48 tokens is encoded in k16v8 behind"):
+        proofs.prove(llama, "k16v8", windows, residual=48)
+    assert not proofs.prove(llama, "k16v8", windows, residual=40).problem
+
+
 @dataclass
 class Bypassing:
     """A reader whose model never looks into its cache, as results were once published of."""
