@@ -53,7 +53,9 @@ def test_a_context_too_short_for_the_bytes_is_refused(folder):
 
 
 def test_a_window_or_state_matches_no_ratio(folder):
-    (folder / "config.json").write_text(json.dumps(LLAMA | {"sliding_window": 128}))
+    (folder / "config.json").write_text(
+        json.dumps(LLAMA | {"model_type": "mistral", "sliding_window": 128})
+    )
     with pytest.raises(BadInput, match="a ratio matches none"):
         kvpress.matched_ratio(str(folder), "int4", context=384, dtype="bfloat16")
 

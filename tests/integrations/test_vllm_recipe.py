@@ -104,7 +104,7 @@ def test_other_layouts_are_refused(llama, layout):
     ("more", "why"),
     [
         ({"kv_lora_rank": 512, "qk_rope_head_dim": 64}, "NotImplementedError"),
-        ({"sliding_window": 4096}, "sliding window"),
+        ({"model_type": "mistral", "sliding_window": 4096}, "sliding window"),
     ],
 )
 def test_models_without_the_path_are_refused(tmp_path, more, why):
