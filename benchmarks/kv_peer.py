@@ -25,7 +25,6 @@ OURS = ("dense", "k16v8", "k8v8", "k8v8_frozen")
 
 def caches_of(model, prompt):
     """Empty caches by name. Frozen scales are calibrated from the prompt, as the peer's are."""
-    scales = None
     with torch.no_grad():
         dense = LayoutCache(model, "dense")
         model(prompt, past_key_values=dense)

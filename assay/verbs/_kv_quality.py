@@ -12,6 +12,7 @@ from assay.verbs._running import finish
 
 if TYPE_CHECKING:
     from assay.records.schema import Record
+    from assay.studies.study import Study
 
 DENSE = "dense"
 QUALITY = "Example: assay kv quality smollm2 --layout dense,k16v8,int4 --text book.txt"
@@ -60,8 +61,8 @@ def quality(
 ) -> None:
     """Read a text through each layout and say what it does to the model, proofs first."""
     settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
-    stages = ["cache_quality"]
-    _run("kv-quality", stages, settings, device, config, sets, out, plugins, as_json, dry_run)
+    study = _study(["cache_quality"], settings, device, config, sets, plugins)
+    _run("kv-quality", study, out=out, as_json=as_json, dry_run=dry_run)
 
 
 def compare(
@@ -93,8 +94,8 @@ def compare(
         return
     settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
     settings += [f"CACHE_DECODE={decode}"] if decode else []
-    stages = ["cache_quality", "cache_decode"]
-    _run("kv-compare", stages, settings, device, config, sets, out, plugins, as_json, dry_run)
+    study = _study(["cache_quality", "cache_decode"], settings, device, config, sets, plugins)
+    _run("kv-compare", study, out=out, as_json=as_json, dry_run=dry_run)
 
 
 def _settings(
@@ -115,31 +116,32 @@ def _settings(
     return [f"CACHE_{name}={value}" for name, value in stated.items() if value is not None]
 
 
-def _run(
-    verb: str,
+def _study(
     stages: list[str],
     settings: list[str],
     device: str | None,
     config: Path | None,
     sets: list[str] | None,
-    out: Path | None,
     plugins: list[Path] | None,
-    as_json: bool,
-    dry_run: bool,
-) -> None:
+) -> "Study":
+    """The study of some stages; a model or a text that cannot be read is refused before a run."""
     from assay.errors import BadInput
     from assay.models.pretrained import sample_text
     from assay.models.pretrained.huggingface import require_weights
     from assay.studies import lists
-    from assay.verbs._running import run_adhoc
 
     settings = [f"STAGES={','.join(stages)}", *flags.as_settings(device=device), *settings]
     study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
     if not study.cache_model:
         raise BadInput("no model is named; give one, such as smollm2, random:llama or GPT2")
-    sample_text.read_given(study.cache_text or None)  # what cannot be read is refused before a run
+    sample_text.read_given(study.cache_text or None)
     for name in lists.entries(study.cache_model):
         require_weights(name)
+    return study
+
+
+def _run(verb: str, study: "Study", *, out: Path | None, as_json: bool, dry_run: bool) -> None:
+    from assay.verbs._running import run_adhoc
 
     def judge(records: "Sequence[Record]") -> int:
         """3 where none of the layouts that were asked for could be read, or decoded."""

@@ -34,24 +34,24 @@ def _ratio(row: CacheRow) -> Entry:
     return Entry(text=f"{middle:.2f}", value=middle, detail=f"{low:.2f}–{high:.2f}")
 
 
-_COLUMNS = {
-    "model": lambda row: row.model,
-    "layout": lambda row: row.layout,
-    "ms a token": lambda row: row.entry("cache_token_s", "{:.3g}", 1e3),
-    "of dense time": _ratio,
-    "tokens/s": lambda row: _rate(row),
-    "bytes": lambda row: row.entry("cache_kept_bytes", "{:,.0f}"),
-    "of dense bytes": lambda row: share_entry(row, "cache_kept_bytes"),
-    "loss above dense": difference_entry,
-    "band": band_entry,
-}
-
-
 def _rate(row: CacheRow) -> Entry:
     seconds = row.value("cache_token_s")
     if not seconds:
         return Entry(text=DASH, hint=row.reason("cache_token_s"))
     return Entry(text=f"{1 / seconds:.1f}", value=1 / seconds)
+
+
+_COLUMNS = {
+    "model": lambda row: row.model,
+    "layout": lambda row: row.layout,
+    "ms a token": lambda row: row.entry("cache_token_s", "{:.3g}", 1e3),
+    "of dense time": _ratio,
+    "tokens/s": _rate,
+    "bytes": lambda row: row.entry("cache_kept_bytes", "{:,.0f}"),
+    "of dense bytes": lambda row: share_entry(row, "cache_kept_bytes"),
+    "loss above dense": difference_entry,
+    "band": band_entry,
+}
 
 
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
