@@ -82,6 +82,7 @@ def test_nothing_that_was_asked_for_could_be_read(capsys, tmp_path):
     assert code == 3
 
 
+@pytest.mark.slow
 def test_a_window_counts_in_bytes(capsys, tmp_path):
     """Shares once left the window out, and said 0.14 where it was 0.54."""
     _, rows = records(kv.quality, capsys, tmp_path, "random:qwen3", layout="int4", residual=16)
@@ -102,6 +103,7 @@ def test_what_there_is_is_listed(capsys):
     assert {"k16v8", "int4", "smollm2", "GPT2"} <= set(names)
 
 
+@pytest.mark.slow
 def test_variants_that_keep_latents_stand_beside_others(capsys, tmp_path):
     """They have one cache, their own: bytes and time, and a reason where a loss would stand."""
     code, rows = records(

@@ -9,23 +9,21 @@ and shared memory. Exit code 1 if something does not compile or does not fit.
 
 import argparse
 import os
-import re
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import cycle
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from assay.attention.binary_usage import cuda_usage, hip_usage
 from assay.attention.sequence.flash2_triton.configs import (
     BY_KERNEL,
     DELTA,
@@ -135,7 +133,7 @@ def compile_case(case: Case) -> Compiled:
         problem = f"does not compile: {type(error).__name__}: {error}"
         return Compiled(case=case, seconds=time.perf_counter() - started, problem=problem)
     shared, limit = compiled.metadata.shared, TARGETS[case.target].shared_bytes
-    usage = _cuda_usage(compiled.asm) if backend == "cuda" else _hip_usage(compiled.asm)
+    usage = cuda_usage(compiled.asm) if backend == "cuda" else hip_usage(compiled.asm)
     return Compiled(
         case=case,
         seconds=time.perf_counter() - started,
@@ -190,28 +188,6 @@ def _type_of(name: str, dtype: str) -> str:
     if name.endswith("_ptr"):
         return f"*{dtype}"
     return "fp32" if name.startswith("scale") else "i32"
-
-
-def _cuda_usage(asm: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Registers and stack bytes, from the tool beside Triton's assembler."""
-    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
-    if not tool.is_file():
-        return None, None
-    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(asm["cubin"])
-        file.flush()
-        usage = subprocess.run(
-            [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
-        ).stdout
-    match = re.search(r"REG:(\d+) STACK:(\d+)", usage)
-    return (int(match[1]), int(match[2])) if match else (None, None)
-
-
-def _hip_usage(asm: dict[str, Any]) -> tuple[int | None, int | None]:
-    """Vector registers and spilled bytes, from the assembly's own notes."""
-    registers = re.search(r"\.vgpr_count:\s+(\d+)", asm["amdgcn"])
-    spilled = re.search(r"\.private_segment_fixed_size:\s+(\d+)", asm["amdgcn"])
-    return (int(registers[1]) if registers else None), (int(spilled[1]) if spilled else None)
 
 
 def main(arguments: list[str]) -> int:

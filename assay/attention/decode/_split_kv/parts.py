@@ -1,0 +1,71 @@
+"""Parts of the keys: the tiles that a program takes, and the merge of what all of them leave.
+
+Legend: M rows of a program (queries), D numbers of an output, C columns (numbers of rows).
+"""
+
+# Triton infers the types of a kernel's arguments.
+# ruff: noqa: ANN001
+
+import triton
+import triton.language as tl
+
+LOG2_E = tl.constexpr(1.4426950408889634)
+LN_2 = tl.constexpr(0.6931471805599453)
+
+
+@triton.jit
+def share_of_tiles(keys, lengths_ptr, batch, split, splits, BLOCK_N: tl.constexpr):
+    """Length of a sequence, and the first and last tile of its keys that a part has."""
+    length = keys
+    if lengths_ptr is not None:
+        length = tl.load(lengths_ptr + batch).to(tl.int32)
+    tiles = tl.cdiv(length, BLOCK_N)
+    return length, (tiles * split) // splits, (tiles * (split + 1)) // splits
+
+
+@triton.jit
+def merge_parts(
+    partial_ptr, partial_lse_ptr, arrivals_ptr, out_ptr, lse_ptr, place, splits,
+    first_row, count, out_base, new,
+    HEADS: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Merge the parts of `count` rows, once the last of them is written; every program calls it.
+
+    `partial` [places, splits, ROWS, WIDTH]; row i of the block is query head (first_row + i) %
+    HEADS and new token (first_row + i) // HEADS, of the output from row `out_base` on.
+    """
+    tl.debug_barrier()  # the whole program has written its part
+    arrived = tl.atomic_add(arrivals_ptr + place, 1, sem="acq_rel")
+    if arrived == splits - 1:
+        tl.store(arrivals_ptr + place, 0)
+        for first in range(0, count * WIDTH, COLUMNS):
+            columns = first + tl.arange(0, COLUMNS)  # [C]
+            exists = columns < count * WIDTH
+            row = columns // WIDTH
+            at = place * splits * ROWS + row  # [C], in the first part
+            largest = tl.full([COLUMNS], float("-inf"), tl.float32)
+            whole = tl.zeros([COLUMNS], tl.float32)
+            merged = tl.zeros([COLUMNS], tl.float32)
+            for part in tl.range(0, splits, loop_unroll_factor=8):
+                here = at + part * ROWS
+                log = tl.load(partial_lse_ptr + here, mask=exists, other=float("-inf"))
+                out = tl.load(partial_ptr + here * WIDTH + columns % WIDTH, mask=exists, other=0.0)
+                before = largest
+                largest = tl.maximum(largest, log)
+                finite = tl.where(largest == float("-inf"), 0.0, largest)
+                alpha = tl.exp2(before - finite)
+                share = tl.exp2(log - finite)
+                whole = whole * alpha + share
+                merged = merged * alpha + out * share
+            query = first_row + row
+            out_row = out_base + (query % HEADS) * new + query // HEADS
+            tl.store(
+                out_ptr + out_row * WIDTH + columns % WIDTH,
+                tl.where(whole > 0.0, merged / whole, 0.0).to(out_ptr.dtype.element_ty),
+                mask=exists,
+            )
+            tl.store(
+                lse_ptr + out_row,
+                (largest + tl.log2(whole)) * LN_2,
+                mask=exists & (columns % WIDTH == 0),
+            )

@@ -1,0 +1,9 @@
+"""Keys as they are, values in FP8 e4m3 with a scale for each token and head."""
+
+from assay.attention.decode._split_kv import reader
+
+LAYOUT = "k16v8"
+REQUIRES = ("triton",)
+KERNELS = {"cuda": "^decode_kernel"}
+
+decode = reader(keys="whole", values="e4m3")
