@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator
 from statistics import median, quantiles
 
 import torch
+import triton
 
 from assay import plugins
 from assay.attention.decode._split_kv import Scratch
 from assay.correctness.decode_errors import errors
+from assay.host import inspect
 from assay.kv import contract
 from assay.kv.contract import KVSpec
 from assay.peaks import measure as measure_peaks
@@ -32,7 +34,7 @@ LATENTS = (  # heads, width, rotated, sequences, tokens
     (12, 256, 32, 64, 1024), (12, 128, 0, 64, 1024),
 )  # fmt: skip
 BEYOND_L2 = 300_000_000  # bytes of the caches that a graph reads
-ROUNDS, CHECKED = 21, 2  # samples of each, and sequences that are held against float64
+ROUNDS, CHECKED = 31, 1  # samples of each, and sequences that are held against float64
 BASELINE = "sdpa_cudnn"
 
 
@@ -104,7 +106,7 @@ def of_shape(batch: int, keys: int) -> Iterator[dict]:
     for layout in LAYOUTS:
         caches = [made(layout, batch, keys) for _ in range(sets)]
         kept.append(caches)
-        names = (layout, BASELINE, "sdpa") if layout == "dense" else (layout,)
+        names = (layout, BASELINE) if layout == "dense" else (layout,)
         for name in names:
             decode = decoder(name)
             own = {"scratch": scratch} if name == layout else {}
@@ -176,28 +178,36 @@ def of_latents(heads: int, width: int, rope: int, batch: int, keys: int) -> dict
     }  # fmt: skip
 
 
+def map_latents() -> Iterator[dict]:
+    return (of_latents(*latent) for latent in LATENTS)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", default="decode.json")
     options = parser.parse_args()
     peaks = {m.metric: m.value for m in measure_peaks("cuda:0")}
+    print({name: round(value) for name, value in peaks.items() if value}, flush=True)
     rows = []
-    for batch, keys in SHAPES:
-        rows += of_shape(batch, keys)
-        torch.cuda.empty_cache()
-        for row in rows[-len(LAYOUTS) - 2 :]:
+    for measured in (*(of_shape(*shape) for shape in SHAPES), map_latents()):
+        for row in measured:
+            rows.append(row)
             print(
                 {k: round(v, 3) if isinstance(v, float) else v for k, v in row.items()}, flush=True
             )
-    for latent in LATENTS:
-        rows.append(of_latents(*latent))
         torch.cuda.empty_cache()
-        print(
-            {k: round(v, 3) if isinstance(v, float) else v for k, v in rows[-1].items()}, flush=True
-        )
     device = torch.cuda.get_device_name()
+    host = inspect()
+    provenance = {
+        "device": device,
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+        "commit": host.commit,
+        "dirty": host.dirty,
+        "peaks": peaks,
+    }
     with open(options.out, "w", encoding="utf-8") as file:
-        json.dump({"device": device, "peaks": peaks, "rows": rows}, file, indent=1)
+        json.dump({**provenance, "rows": rows}, file, indent=1)
     return 0
 
 

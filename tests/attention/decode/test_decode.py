@@ -154,12 +154,15 @@ def test_extreme_logits_and_ties(name) -> None:
     hold(out, lse, q, k, v, torch.full((2,), 64), 1.0)
 
 
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("where", ["k", "v"])
 @pytest.mark.parametrize("name", QUANTISED)
-def test_nan_in_a_key_that_is_seen_is_not_hidden(name) -> None:
+def test_nan_that_is_seen_is_not_hidden(name, where, splits) -> None:
     layout = contract.load(name)
     values = {n: torch.randn(1, 2, 20, 64) for n in "kv"}
-    values["v"][0, 1, 3, 5] = float("nan")
-    out = decoder(name)(torch.randn(1, 2, 1, 64), layout.encode(values, ()), scale=SCALE)
+    values[where][0, 1, 3, 5] = float("nan")
+    streams = layout.encode(values, ())
+    out = decoder(name)(torch.randn(1, 2, 1, 64), streams, scale=SCALE, splits=splits)
     assert out[0, 0].isfinite().all() and out[0, 1].isnan().any()
 
 

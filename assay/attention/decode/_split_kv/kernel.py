@@ -116,8 +116,11 @@ def decode_kernel(
         q3 = (q3.to(tl.float32) / power[None, :]).to(NUMBERS)
 
     reference = tl.full([ROWS], float("-inf"), tl.float32)  # largest score so far, by `factor`
-    # A power of two by which weights times scales are taken: whole, so that no bit is lost to it.
-    exponent_reference = tl.full([V_COLUMNS], float("-inf"), tl.float32)
+    # Weights times scales are kept by a power of two, a whole one, so that no bit is lost to it.
+    power_of_sums = tl.full([V_COLUMNS], float("-inf"), tl.float32)
+    v_factor = factor
+    if V_GROUPED:
+        v_factor = tl.reshape(tl.broadcast_to(factor[:, None], ROWS, V_GROUPS), V_COLUMNS)
     total = tl.zeros([ROWS], tl.float32)
     acc0 = tl.zeros([V_WORDS, V_COLUMNS], tl.float32)
     acc1 = acc0
@@ -170,20 +173,16 @@ def decode_kernel(
         total = total * alpha + tl.sum(weights, axis=0)
         if V_SCALED:
             exponent, mantissa = split_exponent(v_bits)  # [N], or [N, Z]
-            relative = scores * factor[None, :] - finite[None, :]  # [N, M]
-            moved = before - finite  # [M]
+            exponent = by_column(exponent, V_GROUPED, GROUPS, BLOCK_N, V_COLUMNS)
             if V_GROUPED:
-                relative = for_groups(relative, GROUPS, BLOCK_N, V_COLUMNS)
-                moved = tl.reshape(tl.broadcast_to(moved[:, None], ROWS, V_GROUPS), V_COLUMNS)
-            relative += by_column(exponent, V_GROUPED, GROUPS, BLOCK_N, V_COLUMNS)
-            before_exponent = exponent_reference
-            exponent_reference = tl.maximum(
-                tl.floor(tl.max(relative, axis=0)), before_exponent + tl.floor(moved)
-            )
-            finite_exponent = tl.where(exponent_reference == float("-inf"), 0.0, exponent_reference)
-            weights = tl.exp2(relative - finite_exponent[None, :])  # [N, M Z], at most 2
-            weights *= by_column(mantissa, V_GROUPED, GROUPS, BLOCK_N, V_COLUMNS)
-            alpha = tl.exp2(moved + (before_exponent - finite_exponent))
+                scores = for_groups(scores, GROUPS, BLOCK_N, V_COLUMNS)
+            before_power = power_of_sums
+            sums = scores * v_factor[None, :] + exponent
+            power_of_sums = tl.maximum(before_power, tl.floor(tl.max(sums, axis=0)))
+            whole_power = tl.where(power_of_sums == float("-inf"), 0.0, power_of_sums)
+            weights = tl.exp2(scores * v_factor[None, :] + (exponent - whole_power[None, :]))
+            weights *= by_column(mantissa, V_GROUPED, GROUPS, BLOCK_N, V_COLUMNS)  # below 4
+            alpha = tl.exp2(before_power - whole_power)
         acc0 *= alpha[None, :]
         acc1 *= alpha[None, :]
         acc2 *= alpha[None, :]
@@ -192,13 +191,18 @@ def decode_kernel(
             acc0, acc1, acc2, acc3, v, weights, V_FORMAT, PLAIN, NUMBERS, EXACT
         )
 
-    sees = total > 0.0  # [M]
+    sees = total != 0.0  # [M], NaN too, which must not be hidden
     by_total = tl.where(sees, 1.0 / total, 0.0)
+    # The weights' power less that of the total, apart in whole powers and what is left.
+    nearest = tl.floor(reference)
+    if V_SCALED:
+        by_total = tl.where(sees, by_total * tl.exp2(nearest - reference), 0.0)
     if V_GROUPED:
         by_total = tl.reshape(tl.broadcast_to(by_total[:, None], ROWS, V_GROUPS), V_COLUMNS)
+        nearest = tl.reshape(tl.broadcast_to(nearest[:, None], ROWS, V_GROUPS), V_COLUMNS)
     power = tl.full([V_COLUMNS], 1.0, tl.float32)
     if V_SCALED:
-        power = tl.where(by_total > 0.0, tl.exp2(exponent_reference), 0.0)
+        power = tl.where(by_total != 0.0, tl.exp2(power_of_sums - nearest), 0.0)
     log_sum = tl.where(sees, reference + tl.log2(total), float("-inf"))
 
     exists_m = rows < new * HEADS

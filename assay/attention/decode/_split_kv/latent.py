@@ -87,7 +87,7 @@ def latent_kernel(
         total = total * alpha + tl.sum(weights, axis=1)
         acc = tl.dot(weights.to(latent.dtype), latent, acc * alpha[:, None], input_precision=EXACT)
 
-    sees = total > 0.0
+    sees = total != 0.0  # NaN too, which must not be hidden
     out = acc * tl.where(sees, 1.0 / total, 0.0)[:, None]
     log_sum = tl.where(sees, maximum + tl.log2(total), float("-inf"))
     stores = exists_m[:, None] & (dims < WIDTH)[None, :]

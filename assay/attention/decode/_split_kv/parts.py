@@ -61,7 +61,7 @@ def merge_parts(
             out_row = out_base + (query % HEADS) * new + query // HEADS
             tl.store(
                 out_ptr + out_row * WIDTH + columns % WIDTH,
-                tl.where(whole > 0.0, merged / whole, 0.0).to(out_ptr.dtype.element_ty),
+                tl.where(whole != 0.0, merged / whole, 0.0).to(out_ptr.dtype.element_ty),
                 mask=exists,
             )
             tl.store(
