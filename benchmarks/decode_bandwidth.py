@@ -27,7 +27,7 @@ from assay.kv.contract import KVSpec
 from assay.peaks import measure as measure_peaks
 
 HEADS, KV_HEADS, DIM = 32, 8, 128
-SHAPES = ((128, 4096), (64, 8192), (16, 8192), (16, 4096), (1, 8192), (1, 131072))
+SHAPES = ((128, 4096), (64, 8192), (16, 8192), (1, 8192), (1, 131072), (16, 4096))
 LAYOUTS = ("dense", "k16v8", "k8v16", "k8v8", "int8", "int4")
 LATENTS = (  # heads, width, rotated, sequences, tokens
     (16, 512, 64, 64, 8192), (128, 512, 64, 64, 8192), (12, 256, 0, 64, 1024),
@@ -189,7 +189,7 @@ def main() -> int:
     peaks = {m.metric: m.value for m in measure_peaks("cuda:0")}
     print({name: round(value) for name, value in peaks.items() if value}, flush=True)
     rows = []
-    for measured in (*(of_shape(*shape) for shape in SHAPES), map_latents()):
+    for measured in (map_latents(), *(of_shape(*shape) for shape in SHAPES)):
         for row in measured:
             rows.append(row)
             print(
