@@ -1,6 +1,7 @@
 """Decode kernels and their peers on a GPU: microseconds, GB/s of what a cache keeps, and ratios.
 
     python benchmarks/decode_bandwidth.py --out decode.json
+    python benchmarks/decode_bandwidth.py --table decode.json
 
 Implementations of a shape take turns, each replayed from a CUDA graph over caches that together are
 several times the L2 cache, so nothing is read from it; device time between events, without the
@@ -182,10 +183,32 @@ def map_latents() -> Iterator[dict]:
     return (of_latents(*latent) for latent in LATENTS)
 
 
+def table(rows: list[dict]) -> str:
+    """The rows of a run as in docs/kernels/decode.md; a dash where there is nothing to compare."""
+    lines = [
+        "| shape | file | µs | GB/s | TFLOP/s | bound by bytes | cuDNN's time over it |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        ratio = f"{row['ratio']:.3f} ({row['low']:.3f}–{row['high']:.3f})" if "low" in row else "—"
+        bound = f"{row['bound']:.3f}" if "bound" in row else "—"
+        rate = f"{row['TFLOP/s']:.0f}" if "TFLOP/s" in row else "—"
+        us, speed = f"{row['us']:.1f}", f"{row['GB/s']:,.0f}"
+        lines.append(
+            f"| {row['shape']} | {row['name']} | {us} | {speed} | {rate} | {bound} | {ratio} |"
+        )
+    return "\n".join(lines)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--out", default="decode.json")
+    parser.add_argument("--table", help="print the table of a run that is there already")
     options = parser.parse_args()
+    if options.table:
+        with open(options.table, encoding="utf-8") as file:
+            print(table(json.load(file)["rows"]))
+        return 0
     peaks = {m.metric: m.value for m in measure_peaks("cuda:0")}
     print({name: round(value) for name, value in peaks.items() if value}, flush=True)
     rows = []

@@ -32,7 +32,7 @@ _WIDE = {
     ("whole", "8"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
     ("8", "whole"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
     ("8", "8"): DecodeConfig(block_n=128, warps=4, stages=3, resident=3),
-    ("grouped", "grouped"): DecodeConfig(block_n=128, warps=2, stages=3, resident=4),
+    ("grouped", "grouped"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
 }
 _MANY = {
     ("whole", "whole"): DecodeConfig(block_n=64, warps=4, stages=3, resident=3),
@@ -55,7 +55,7 @@ def choose(
     config = table.get(kinds, table["whole", "whole"])
     most = 128
     if columns > _FEW_COLUMNS:
-        config, most = replace(_WIDE.get(kinds, config), block_n=64, warps=4, stages=2), 64
+        config, most = replace(_WIDE.get(kinds, config), block_n=64, stages=2), 64
     return _of_width(config, head_dim * (2 if element_bytes == 4 else 1), most=most)
 
 
