@@ -14,10 +14,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from statistics import median, quantiles
 
 import torch
-import triton
 
 from assay import plugins
 from assay.attention.decode._split_kv import Scratch
@@ -140,7 +140,7 @@ def judged(row: dict, own: list[float] | None, samples: dict, dense_bytes: int) 
     pairs = sorted(b / a for a, b in zip(own, samples[BASELINE], strict=True))
     low, ratio, high = quantiles(pairs, n=4)
     bound = dense_bytes / row["bytes"]
-    judged = {"us": median(own), "GB/s": row["bytes"] / median(own) / 1e3, "bound": bound}
+    row_of_times = {"us": median(own), "GB/s": row["bytes"] / median(own) / 1e3, "bound": bound}
     if ratio > bound * 1.02:
         ours = median(b / a for a, b in zip(own, samples["dense"], strict=True))
         if ours > bound * 1.02:
@@ -149,8 +149,8 @@ def judged(row: dict, own: list[float] | None, samples: dict, dense_bytes: int) 
                 "ratio": None,
                 "reason": f"{ratio:.2f} is above the bound {bound:.2f}",
             }
-        return {**judged, "ratio": ours, "reason": "to our own 16-bit kernel: cuDNN was slow"}
-    return {**judged, "ratio": ratio, "low": low, "high": high}
+        return {**row_of_times, "ratio": ours, "reason": "to our own 16-bit kernel: cuDNN was slow"}
+    return {**row_of_times, "ratio": ratio, "low": low, "high": high}
 
 
 def of_latents(heads: int, width: int, rope: int, batch: int, keys: int) -> dict:
@@ -179,7 +179,7 @@ def of_latents(heads: int, width: int, rope: int, batch: int, keys: int) -> dict
     }  # fmt: skip
 
 
-def map_latents() -> Iterator[dict]:
+def all_latents() -> Iterator[dict]:
     return (of_latents(*latent) for latent in LATENTS)
 
 
@@ -212,7 +212,7 @@ def main() -> int:
     peaks = {m.metric: m.value for m in measure_peaks("cuda:0")}
     print({name: round(value) for name, value in peaks.items() if value}, flush=True)
     rows = []
-    for measured in (map_latents(), *(of_shape(*shape) for shape in SHAPES)):
+    for measured in (all_latents(), *(of_shape(*shape) for shape in SHAPES)):
         for row in measured:
             rows.append(row)
             print(
@@ -224,7 +224,7 @@ def main() -> int:
     provenance = {
         "device": device,
         "torch": torch.__version__,
-        "triton": triton.__version__,
+        "triton": version("triton"),
         "commit": host.commit,
         "dirty": host.dirty,
         "peaks": peaks,

@@ -4,12 +4,18 @@ The budget is that of the check: twice the error of plain code in the queries' d
 rounding that none can avoid (attention/budget.py).
 """
 
+from importlib.util import find_spec
+
 import pytest
-import torch
+
+torch = pytest.importorskip("torch")
+if find_spec("triton") is None:  # not imported: what interprets must be said before
+    pytest.skip("needs triton", allow_module_level=True)
 
 from assay import plugins
 from assay.attention.decode._split_kv import Scratch
 from assay.correctness.decode_errors import errors
+from assay.errors import BadInput
 from assay.kv import contract
 
 FILES = plugins.listing("decode")
@@ -214,3 +220,39 @@ def test_latents_in_pages() -> None:
         q, {"latent": pool}, scale=SCALE, value_width=64, lengths=lengths, pages=tables
     )
     hold(out, None, q, rows.double()[:, None], rows.double()[:, None], lengths)
+
+
+def test_a_length_beyond_the_cache_reads_no_neighbour() -> None:
+    streams, k, v = cache("k16v8", keys=40)
+    q, full = torch.randn(2, 4, 1, 64), torch.full((2,), 40, dtype=torch.int32)
+    given = torch.tensor([1000, 40], dtype=torch.int32)
+    out = decoder("k16v8")(q, streams, scale=SCALE, lengths=given)
+    hold(out, None, q, k, v, full)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("k8v8", lambda s: s.pop("k_scale"), "no stream k_scale"),
+        ("dense", lambda s: s.pop("v"), "no stream v"),
+        ("int4", lambda s: s.update(v_scale=s["v_scale"][..., :1]), "v_scale is"),
+        ("k16v8", lambda s: s.update(v=s["v"].float()), "v is torch.float32"),
+        ("dense", lambda s: s.update(k=s["k"][:1]), "k has 1 sequences"),
+    ],
+)
+def test_streams_that_do_not_fit_are_refused_in_words(name, change, words) -> None:
+    streams, _, _ = cache(name, keys=20)
+    change(streams)
+    with pytest.raises(BadInput, match=words):
+        decoder(name)(torch.randn(2, 4, 1, 64), streams, scale=SCALE)
+
+
+def test_pages_without_lengths_and_bfloat16_on_a_cpu_are_refused() -> None:
+    streams, _, _ = cache("dense", keys=16)
+    q, tables = torch.randn(2, 4, 1, 64), torch.zeros(2, 1, dtype=torch.int32)
+    with pytest.raises(BadInput, match="without lengths"):
+        decoder("dense")(q, streams, scale=SCALE, pages=tables)
+    with pytest.raises(BadInput, match="interpreter"):
+        decoder("dense")(q.bfloat16(), streams, scale=SCALE)
+    with pytest.raises(BadInput, match="no stream latent"):
+        decoder("mla_latent")(q, streams, scale=SCALE, value_width=64)

@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
-pytest.importorskip("triton")
+if find_spec("triton") is None:  # not imported: what interprets must be said before
+    pytest.skip("needs triton", allow_module_level=True)
 
 COMPILED = """
 import sys
@@ -36,3 +38,21 @@ def test_some_compile_and_fit() -> None:
 def test_all_compile_and_fit() -> None:
     shown = run("-m", "assay.attention.decode._split_kv.compile_ahead")
     assert "compile and fit" in shown
+
+
+def test_triton_imported_before_is_refused_in_words() -> None:
+    """Its own functions were then compiled ones, and the interpreter ended in a traceback."""
+    program = """
+import triton, torch
+from assay.attention.decode.dense import decode
+from assay.errors import BadInput
+kv = {"k": torch.zeros(1, 1, 16, 16), "v": torch.zeros(1, 1, 16, 16)}
+try:
+    decode(torch.zeros(1, 1, 1, 16), kv, scale=1.0)
+except BadInput as error:
+    print(error)
+"""
+    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "TRITON_INTERPRET=1" in shown.stdout

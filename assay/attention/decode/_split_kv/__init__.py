@@ -15,6 +15,7 @@ if not torch.cuda.is_available():
 
 from assay.attention.decode._split_kv.configs import DecodeConfig
 from assay.attention.decode._split_kv.launch import Scratch, plan, plan_latent
+from assay.errors import BadInput
 
 Decoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
@@ -65,6 +66,8 @@ def latent_reader(stream: str) -> Callable[..., Decoded]:
         scratch: Scratch | None = None,
     ) -> Decoded:
         """Averages [batch, heads, new tokens, value_width] of the first numbers of rows."""
+        if stream not in streams:
+            raise BadInput(f"there is no stream {stream}; given are {sorted(streams)}")
         planned = plan_latent(
             q, streams[stream], value_width=value_width, scale=scale, lengths=lengths, pages=pages,
             config=config, splits=splits, scratch=scratch,

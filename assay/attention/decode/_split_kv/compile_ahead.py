@@ -22,6 +22,7 @@ from triton.compiler import ASTSource
 from assay.attention.binary_usage import cuda_usage
 from assay.attention.decode._split_kv.kernel import decode_kernel
 from assay.attention.decode._split_kv.launch import Launch, plan, plan_latent
+from assay.attention.decode._split_kv.refusals import GROUP, STORED
 
 FORMATS = (
     ("whole", "whole"), ("whole", "e4m3"), ("whole", "e5m2"), ("e4m3", "whole"), ("e4m3", "e4m3"),
@@ -31,8 +32,6 @@ LATENTS = ((16, 512, 64), (128, 512, 64), (12, 256, 0), (12, 256, 32), (12, 128,
 _SHARED_BYTES = 232448
 _FEW_SPILLED = 32  # bytes of a thread, outside the loop over the keys
 _H200 = 132  # processors
-_STORED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "int8": torch.int8,
-           "int4": torch.uint8}  # fmt: skip
 _TYPES = {torch.bfloat16: "bf16", torch.float32: "fp32", torch.int16: "i16", torch.int32: "i32"}
 
 Case = tuple[Any, ...]
@@ -82,9 +81,9 @@ def planned(case: Case) -> Launch:
 def _streams(name: str, form: str, batch: int, length: int, dim: int) -> dict[str, torch.Tensor]:
     if form == "whole":
         return {name: torch.empty(batch, 8, length, dim, dtype=torch.bfloat16)}
-    width, groups = (dim // 2 if form == "int4" else dim), (dim // 32 if "int" in form else 1)
+    width, groups = (dim // 2 if form == "int4" else dim), (dim // GROUP if "int" in form else 1)
     return {
-        name: torch.empty(batch, 8, length, width, dtype=_STORED[form]),
+        name: torch.empty(batch, 8, length, width, dtype=STORED[form]),
         f"{name}_scale": torch.empty(batch, 8, length, groups, dtype=torch.bfloat16),
     }
 

@@ -1,4 +1,4 @@
-"""Launches of the decode kernels: what may be asked, shapes that follow, outputs and scratch."""
+"""Launches of the decode kernels: the shapes that follow from arguments, outputs and scratch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ import torch
 import triton
 import triton.language as tl
 
-from assay.attention import interpreted
 from assay.attention.decode._split_kv.configs import (
     DecodeConfig,
     choose,
@@ -18,14 +17,10 @@ from assay.attention.decode._split_kv.configs import (
 )
 from assay.attention.decode._split_kv.kernel import decode_kernel
 from assay.attention.decode._split_kv.latent import latent_kernel
+from assay.attention.decode._split_kv.refusals import GROUP, GROUPED, numbers_of, refuse
 from assay.attention.decode._split_kv.unpack import PACK
 from assay.errors import BadInput
 
-GROUP = 32  # numbers that share a scale in whole numbers of 8 and 4 bits
-_GROUPED = {"int8", "int4"}
-_STORED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "int8": torch.int8,
-           "int4": torch.uint8}  # fmt: skip
-_WIDEST = 256
 _ROWS = 64  # of queries in a program, at most
 
 
@@ -86,13 +81,13 @@ def plan(
     processors: int | None = None,
 ) -> Launch:
     """The launch for q [B, H, T, D] and streams k, v (and k_scale, v_scale) in two formats."""
-    stored = {"k": (streams["k"], keys), "v": (streams["v"], values)}
-    _refuse(q, stored, scale=scale, lengths=lengths, pages=pages)
+    stored = numbers_of(streams, {"k": keys, "v": values}, width=q.shape[-1])
+    refuse(q, stored, scale=scale, lengths=lengths, pages=pages)
     batch, heads, new, dim = q.shape
     kv_heads, page = streams["k"].shape[1], streams["k"].shape[2]
     group, slots = heads // kv_heads, batch * kv_heads
-    groups = dim // GROUP if _GROUPED & {keys, values} else 1
-    rows = _rows(new * group, groups=groups, whole_side=not {keys, values} <= _GROUPED)
+    groups = dim // GROUP if GROUPED & {keys, values} else 1
+    rows = _rows(new * group, groups=groups, whole_side=not {keys, values} <= GROUPED)
     blocks = triton.cdiv(new * group, rows)
     length = page * (pages.shape[1] if pages is not None else 1)
     config = config or choose(
@@ -106,8 +101,7 @@ def plan(
     words, scales = {}, {}
     for name, (tensor, form) in stored.items():
         words[name] = tensor if PACK[form] == 1 else tensor.view(torch.int16)
-        kept = streams.get(f"{name}_scale") if form != "whole" else None
-        scales[name] = kept.view(torch.int16) if kept is not None else None
+        scales[name] = None if form == "whole" else streams[f"{name}_scale"].view(torch.int16)
     arguments = (
         q, words["k"], scales["k"], words["v"], scales["v"], out, lse, scratch.partial,
         scratch.partial_lse, scratch.arrivals, lengths, pages, scale, length, new, kv_heads, splits,
@@ -154,7 +148,7 @@ def plan_latent(
     processors: int | None = None,
 ) -> Launch:
     """The launch for q [B, H, T, W] and rows of latents [B, keys, W], or pages [pages, size, W]."""
-    _refuse(q, {"latent": (latents[:, None], "whole")}, scale=scale, lengths=lengths, pages=pages,
+    refuse(q, {"latent": (latents[:, None], "whole")}, scale=scale, lengths=lengths, pages=pages,
             widest=1024)  # fmt: skip
     batch, heads, new, width = q.shape
     if not 16 <= value_width <= width:
@@ -190,56 +184,6 @@ def plan_latent(
         kernel=latent_kernel, grid=(batch * splits, blocks), arguments=arguments,
         constants=constants, config=config, splits=splits, out=out, lse=lse,
     )  # fmt: skip
-
-
-def _refuse(
-    q: torch.Tensor,
-    stored: Mapping[str, tuple[torch.Tensor, str]],
-    *,
-    scale: float,
-    lengths: torch.Tensor | None,
-    pages: torch.Tensor | None,
-    widest: int = _WIDEST,
-) -> None:
-    """Refuse what the kernels cannot read, in words."""
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
-        raise BadInput(f"bfloat16 without a GPU: {interpreted.REFUSAL}")
-    if not scale > 0:
-        raise BadInput(f"scale is {scale}; wanted a number above 0")
-    width = q.shape[-1]
-    if not 16 <= width <= widest or width % 4:
-        raise BadInput(f"vectors of {width} numbers; wanted 16 to {widest}, a multiple of 4")
-    for name, (tensor, form) in stored.items():
-        wanted = (_STORED.get(form, q.dtype), width // 2 if form == "int4" else width)
-        if (tensor.dtype, tensor.shape[-1]) != wanted:
-            raise BadInput(
-                f"{name} is {tensor.dtype} of width {tensor.shape[-1]}; wanted {wanted[0]} of "
-                f"width {wanted[1]} for queries of {q.dtype} and width {width}"
-            )
-        if tensor.stride(-1) != 1 or (form != "whole" and any(s % 2 for s in tensor.stride()[:-1])):
-            raise BadInput(f"{name} has strides {tensor.stride()}; wanted rows without gaps")
-        if q.shape[1] % tensor.shape[1]:
-            raise BadInput(
-                f"{q.shape[1]} query heads for {tensor.shape[1]} kv heads; wanted a multiple"
-            )
-        if form in _GROUPED and (width % GROUP or (width // GROUP) & (width // GROUP - 1)):
-            raise BadInput(
-                f"{name} in groups of {GROUP} of {width} numbers; wanted 32, 64, 128 or 256"
-            )
-        if pages is None and tensor.shape[0] != q.shape[0]:
-            raise BadInput(f"{name} has {tensor.shape[0]} sequences, queries {q.shape[0]}")
-    if q.stride(-1) != 1:
-        raise BadInput(f"queries have strides {q.stride()}; wanted vectors without gaps")
-    for what, tensor, dims in (("lengths", lengths, 1), ("pages", pages, 2)):
-        if tensor is None:
-            continue
-        if (tensor.dtype, tensor.dim(), tensor.shape[0]) != (torch.int32, dims, q.shape[0]):
-            raise BadInput(
-                f"{what} is {tensor.dtype} {list(tensor.shape)}; wanted int32 with {q.shape[0]} "
-                "sequences first"
-            )
-    if pages is not None and lengths is None:
-        raise BadInput("pages are given without lengths, which say how much of them is written")
 
 
 def _rows(queries: int, *, groups: int, whole_side: bool) -> int:

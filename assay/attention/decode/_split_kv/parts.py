@@ -18,7 +18,8 @@ def share_of_tiles(keys, lengths_ptr, batch, split, splits, BLOCK_N: tl.constexp
     """Length of a sequence, and the first and last tile of its keys that a part has."""
     length = keys
     if lengths_ptr is not None:
-        length = tl.load(lengths_ptr + batch).to(tl.int32)
+        # A length beyond what there is room for would be read from a neighbour's memory.
+        length = tl.minimum(tl.load(lengths_ptr + batch).to(tl.int32), keys)
     tiles = tl.cdiv(length, BLOCK_N)
     return length, (tiles * split) // splits, (tiles * (split + 1)) // splits
 
