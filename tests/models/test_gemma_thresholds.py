@@ -11,7 +11,8 @@ pytest.importorskip("flax")
 import jax.numpy as jnp
 from gemma_cases import BATCH, core_named, normal, some_mask
 
-from assay.models.gemma import cores, thresholds
+from assay.attention import thresholds
+from assay.models.gemma import cores
 from assay.models.gemma.cores import CORES
 
 HERE = "here"
@@ -138,13 +139,13 @@ def test_without_a_file_it_is_xla(tmp_path, called, monkeypatch):
 def test_a_file_that_cannot_be_read_is_refused_in_words(file, content):
     if content is not None:
         file.write_text(content)
-    with pytest.raises(ValueError, match=r"cannot read the thresholds in .*or name a core"):
+    with pytest.raises(ValueError, match=r"cannot read the thresholds in .*or name what to use"):
         attend()
 
 
 def test_another_schema_is_refused_in_words(file):
     written(file, schema=2)
-    with pytest.raises(ValueError, match=r"have schema 2, core='auto' reads 1"):
+    with pytest.raises(ValueError, match=r"have schema 2, auto reads 1"):
         attend()
 
 
@@ -170,6 +171,6 @@ def test_laws_write_what_auto_reads(file):
     records = [*timed("gemma:xla", eager, **keys), *timed("gemma:pallas", flash, **keys)]
     write(file, recommend(records), [run_json(host=HERE)])
     sizes = {"heads": 32, "kv_heads": 8, "head_dim": 128, "dtype": "bfloat16"}
-    usable = {"layer": "gemma", "usable": ("xla", "pallas"), **sizes}
+    usable = {"level": "layer", "layer": "gemma", "usable": ("xla", "pallas"), **sizes}
     assert thresholds.measured_core(keys=512, **usable) == "xla"
     assert thresholds.measured_core(keys=2048, **usable) == "pallas"

@@ -1,9 +1,12 @@
 """Keys and values as they are, read by our split kernel."""
 
-from assay.attention.decode._split_kv import reader
+from assay.attention.decode._split_kv import RowReader
 
 LAYOUT = "dense"
+ACCEPTS = ("lengths", "pages", "lse")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^decode_kernel"}
 
-decode = reader(keys="whole", values="whole")
+_reader = RowReader(keys="whole", values="whole")
+decode = _reader.decode
+supports = _reader.supports

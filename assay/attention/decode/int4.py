@@ -1,9 +1,12 @@
 """Keys and values in whole numbers of 4 bits; 32 of them share a 16-bit scale."""
 
-from assay.attention.decode._split_kv import reader
+from assay.attention.decode._split_kv import RowReader
 
 LAYOUT = "int4"
+ACCEPTS = ("lengths", "pages", "lse")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^decode_kernel"}
 
-decode = reader(keys="int4", values="int4")
+_reader = RowReader(keys="int4", values="int4")
+decode = _reader.decode
+supports = _reader.supports

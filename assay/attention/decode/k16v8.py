@@ -1,9 +1,12 @@
 """Keys as they are, values in FP8 e4m3 with a scale for each token and head."""
 
-from assay.attention.decode._split_kv import reader
+from assay.attention.decode._split_kv import RowReader
 
 LAYOUT = "k16v8"
+ACCEPTS = ("lengths", "pages", "lse")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^decode_kernel"}
 
-decode = reader(keys="whole", values="e4m3")
+_reader = RowReader(keys="whole", values="e4m3")
+decode = _reader.decode
+supports = _reader.supports

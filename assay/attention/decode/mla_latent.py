@@ -1,9 +1,12 @@
 """Rows of latents, each read once: key and value of all heads (absorbed attention)."""
 
-from assay.attention.decode._split_kv import latent_reader
+from assay.attention.decode._split_kv import LatentReader
 
 LAYOUT = "mla_latent"
+ACCEPTS = ("lengths", "pages", "lse")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^latent_kernel"}
 
-decode = latent_reader("latent")
+_reader = LatentReader()
+decode = _reader.decode
+supports = _reader.supports

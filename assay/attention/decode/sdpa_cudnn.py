@@ -24,3 +24,9 @@ def decode(
         raise BadInput("cuDNN's attention runs on an NVIDIA GPU only; use decode/sdpa here")
     with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
         return attend(q, streams["k"], streams["v"], scale=scale, lengths=lengths, pages=pages)
+
+
+def supports(*, head_dim: int, dtype: str, device: str) -> str | None:
+    if device != "cuda":
+        return "cuDNN's attention runs on an NVIDIA GPU only"
+    return "cuDNN's attention has no float32" if dtype == "float32" else None

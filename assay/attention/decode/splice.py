@@ -4,10 +4,13 @@ A splice's expansion is affine, so q (E c + e) = (q E) c + q e: the queries that
 and q e, equal for all keys of a query, leaves the weights as they are. No latent is ever written.
 """
 
-from assay.attention.decode._split_kv import latent_reader
+from assay.attention.decode._split_kv import LatentReader
 
 LAYOUT = "splice"
+ACCEPTS = ("lengths", "pages", "lse")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^latent_kernel"}
 
-decode = latent_reader("latent")
+_reader = LatentReader()
+decode = _reader.decode
+supports = _reader.supports

@@ -14,7 +14,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from assay.models.gemma.thresholds import measured_core
+from assay.attention.thresholds import measured_core
+from assay.errors import BadInput
 from assay.models.gemma.validation import InvalidInput
 
 Core = Callable[..., jax.Array]
@@ -121,15 +122,19 @@ def chosen_core(
         return name
     chosen = None
     if q.shape[1] > 1:
-        chosen = measured_core(
-            layer=layer,
-            heads=q.shape[2],
-            kv_heads=k.shape[2],
-            head_dim=q.shape[3],
-            dtype=str(jnp.dtype(dtype)),
-            keys=k.shape[1],
-            usable=_usable(jnp.result_type(dtype, v.dtype)),
-        )
+        try:
+            chosen = measured_core(
+                level="layer",
+                layer=layer,
+                heads=q.shape[2],
+                kv_heads=k.shape[2],
+                head_dim=q.shape[3],
+                dtype=str(jnp.dtype(dtype)),
+                keys=k.shape[1],
+                usable=_usable(jnp.result_type(dtype, v.dtype)),
+            )
+        except BadInput as error:
+            raise InvalidInput(f"core='auto': {error}") from error
     return chosen or FALLBACK
 
 

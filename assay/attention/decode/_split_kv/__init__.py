@@ -4,7 +4,8 @@ Without a GPU the kernels run in Triton's interpreter, which is slow and for cor
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 
@@ -15,17 +16,23 @@ if not torch.cuda.is_available():
 
 from assay.attention.decode._split_kv.configs import DecodeConfig
 from assay.attention.decode._split_kv.launch import Scratch, plan, plan_latent
+from assay.attention.decode._split_kv.refusals import WIDEST_LATENT, WIDEST_ROW, unreadable
 from assay.errors import BadInput
 
 Decoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
-__all__ = ["DecodeConfig", "Scratch", "latent_reader", "reader"]
+__all__ = ["DecodeConfig", "LatentReader", "RowReader", "Scratch"]
 
 
-def reader(*, keys: str, values: str) -> Callable[..., Decoded]:
-    """`decode` for a layout whose keys and values are of some formats (unpack.py)."""
+@dataclass(frozen=True, kw_only=True)
+class RowReader:
+    """The two functions of a layout whose keys and values are of some formats (unpack.py)."""
+
+    keys: str
+    values: str
 
     def decode(
+        self,
         q: torch.Tensor,
         streams: Mapping[str, torch.Tensor],
         *,
@@ -40,19 +47,23 @@ def reader(*, keys: str, values: str) -> Callable[..., Decoded]:
         """See the folder. `config` and `splits` are chosen where they are not given; `scratch` is
         kept by callers that decode often, and saves a launch."""
         planned = plan(
-            q, streams, keys=keys, values=values, scale=scale, lengths=lengths, pages=pages,
-            config=config, splits=splits, scratch=scratch,
+            q, streams, keys=self.keys, values=self.values, scale=scale, lengths=lengths,
+            pages=pages, config=config, splits=splits, scratch=scratch,
         )  # fmt: skip
         planned.run()
         return (planned.out, planned.lse) if lse else planned.out
 
-    return decode
+    def supports(self, *, head_dim: int, dtype: str, device: str) -> str | None:
+        """The reason why vectors so wide in a dtype cannot be read on a kind of device."""
+        forms = {self.keys, self.values}
+        return unreadable(forms, head_dim, dtype=dtype, device=device, widest=WIDEST_ROW)
 
 
-def latent_reader(stream: str) -> Callable[..., Decoded]:
-    """`decode` for a layout that keeps one row of a token for all heads."""
+class LatentReader:
+    """The two functions of a layout that keeps one row of a token, `latent`, for all heads."""
 
     def decode(
+        self,
         q: torch.Tensor,
         streams: Mapping[str, torch.Tensor],
         *,
@@ -66,13 +77,15 @@ def latent_reader(stream: str) -> Callable[..., Decoded]:
         scratch: Scratch | None = None,
     ) -> Decoded:
         """Averages [batch, heads, new tokens, value_width] of the first numbers of rows."""
-        if stream not in streams:
-            raise BadInput(f"there is no stream {stream}; given are {sorted(streams)}")
+        if "latent" not in streams:
+            raise BadInput(f"there is no stream latent; given are {sorted(streams)}")
         planned = plan_latent(
-            q, streams[stream], value_width=value_width, scale=scale, lengths=lengths, pages=pages,
-            config=config, splits=splits, scratch=scratch,
+            q, streams["latent"], value_width=value_width, scale=scale, lengths=lengths,
+            pages=pages, config=config, splits=splits, scratch=scratch,
         )  # fmt: skip
         planned.run()
         return (planned.out, planned.lse) if lse else planned.out
 
-    return decode
+    def supports(self, *, head_dim: int, dtype: str, device: str) -> str | None:
+        """The reason why rows so wide in a dtype cannot be read on a kind of device."""
+        return unreadable({"whole"}, head_dim, dtype=dtype, device=device, widest=WIDEST_LATENT)

@@ -92,6 +92,7 @@ def compile_case(case: Case) -> tuple[str, bool]:
     """One line about a case, and whether it compiled and fits."""
     launch = planned(case)
     options = {"num_warps": launch.config.warps, "num_stages": launch.config.stages}
+    options["maxnreg"] = launch.config.registers
     try:
         compiled = triton.compile(_source(launch), GPUTarget("cuda", 90, 32), options)
     except Exception as error:  # whatever a compiler throws is a result here

@@ -15,12 +15,14 @@ _MANY_SLOTS = 64  # sequences x kv heads from which on they fill a GPU by themse
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """Tiles of `block_n` keys; `resident` programs of a processor keep its memory busy."""
+    """Tiles of `block_n` keys; `resident` programs of a processor keep its memory busy. A thread
+    has at most `registers`, so that so many fit; the compiler decides where it is None."""
 
     block_n: int
     warps: int
     stages: int
     resident: int
+    registers: int | None = None
 
     @property
     def name(self) -> str:

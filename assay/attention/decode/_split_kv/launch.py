@@ -17,7 +17,13 @@ from assay.attention.decode._split_kv.configs import (
 )
 from assay.attention.decode._split_kv.kernel import decode_kernel
 from assay.attention.decode._split_kv.latent import latent_kernel
-from assay.attention.decode._split_kv.refusals import GROUP, GROUPED, numbers_of, refuse
+from assay.attention.decode._split_kv.refusals import (
+    GROUP,
+    GROUPED,
+    WIDEST_LATENT,
+    numbers_of,
+    refuse,
+)
 from assay.attention.decode._split_kv.unpack import PACK
 from assay.errors import BadInput
 
@@ -63,6 +69,7 @@ class Launch:
             **self.constants,
             num_warps=self.config.warps,
             num_stages=self.config.stages,
+            maxnreg=self.config.registers,
         )
 
 
@@ -149,7 +156,7 @@ def plan_latent(
 ) -> Launch:
     """The launch for q [B, H, T, W] and rows of latents [B, keys, W], or pages [pages, size, W]."""
     refuse(q, {"latent": (latents[:, None], "whole")}, scale=scale, lengths=lengths, pages=pages,
-            widest=1024)  # fmt: skip
+            widest=WIDEST_LATENT)  # fmt: skip
     batch, heads, new, width = q.shape
     if not 16 <= value_width <= width:
         raise BadInput(f"{value_width} numbers of rows of {width} are values; wanted 16 to {width}")

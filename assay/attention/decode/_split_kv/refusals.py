@@ -13,7 +13,18 @@ GROUP = 32  # numbers that share a scale in whole numbers of 8 and 4 bits
 GROUPED = {"int8", "int4"}
 STORED = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "int8": torch.int8,
           "int4": torch.uint8}  # fmt: skip
-_WIDEST = 256
+WIDEST_ROW, WIDEST_LATENT = 256, 1024
+
+
+def unreadable(forms: set[str], width: int, *, dtype: str, device: str, widest: int) -> str | None:
+    """The reason why vectors of `width` numbers in some formats cannot be read, or None."""
+    if device == "cpu" and dtype == interpreted.WRONG_DTYPE:
+        return f"{dtype} without a GPU: {interpreted.REFUSAL}"
+    if not 16 <= width <= widest or width % 4:
+        return f"vectors of {width} numbers; wanted 16 to {widest}, a multiple of 4"
+    if forms & GROUPED and (width % GROUP or (width // GROUP) & (width // GROUP - 1)):
+        return f"groups of {GROUP} of {width} numbers; wanted 32, 64, 128 or 256"
+    return None
 
 
 def refuse(
@@ -23,11 +34,13 @@ def refuse(
     scale: float,
     lengths: torch.Tensor | None,
     pages: torch.Tensor | None,
-    widest: int = _WIDEST,
+    widest: int = WIDEST_ROW,
 ) -> None:
     """Refuse what the kernels cannot read, in words."""
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
-        raise BadInput(f"bfloat16 without a GPU: {interpreted.REFUSAL}")
+    width, forms = q.shape[-1], {form for _, form in stored.values()}
+    dtype = str(q.dtype).removeprefix("torch.")
+    if reason := unreadable(forms, width, dtype=dtype, device=q.device.type, widest=widest):
+        raise BadInput(reason)
     if q.device.type == "cpu" and isinstance(tl.max, triton.runtime.JITFunction):
         raise BadInput(
             "tensors are on a CPU, and Triton was imported before anything could say that it is to "
@@ -35,9 +48,6 @@ def refuse(
         )
     if not scale > 0:
         raise BadInput(f"scale is {scale}; wanted a number above 0")
-    width = q.shape[-1]
-    if not 16 <= width <= widest or width % 4:
-        raise BadInput(f"vectors of {width} numbers; wanted 16 to {widest}, a multiple of 4")
     for name, (tensor, form) in stored.items():
         wanted = (STORED.get(form, q.dtype), width // 2 if form == "int4" else width)
         if (tensor.dtype, tensor.shape[-1]) != wanted:
@@ -50,10 +60,6 @@ def refuse(
         if q.shape[1] % tensor.shape[1]:
             raise BadInput(
                 f"{q.shape[1]} query heads for {tensor.shape[1]} kv heads; wanted a multiple"
-            )
-        if form in GROUPED and (width % GROUP or (width // GROUP) & (width // GROUP - 1)):
-            raise BadInput(
-                f"{name} in groups of {GROUP} of {width} numbers; wanted 32, 64, 128 or 256"
             )
         if pages is None and tensor.shape[0] != q.shape[0]:
             raise BadInput(f"{name} has {tensor.shape[0]} sequences, queries {q.shape[0]}")

@@ -1,4 +1,4 @@
-"""The attention core that was measured to be the fastest on this machine, from a thresholds file.
+"""What was measured to be the fastest on this machine, from a thresholds file.
 
 `assay law --thresholds FILE` writes that file from records. It is the one that ASSAY_THRESHOLDS
 names (none where that is empty), else results/thresholds.json in the working folder, if it exists.
@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from assay import host
-from assay.models.gemma.validation import InvalidInput
+from assay.errors import BadInput
 
 VARIABLE = "ASSAY_THRESHOLDS"
 DEFAULT_FILE = Path("results/thresholds.json")
@@ -25,7 +25,7 @@ class _Choice(msgspec.Struct, frozen=True):
 
     @property
     def core(self) -> str:
-        """gemma:cudnn is the core cudnn in the layer gemma."""
+        """gemma:cudnn is the core cudnn in the layer gemma, int4:dequantised a way to read int4."""
         return self.use.partition(":")[2]
 
 
@@ -41,6 +41,7 @@ class _Workloads(msgspec.Struct, frozen=True, kw_only=True):
     lengths: list[int]
     choices: list[_Choice]
     layer: str | None = None
+    batches: list[int] = []
 
 
 class _HostThresholds(msgspec.Struct, frozen=True):
@@ -57,6 +58,7 @@ class _File(_Schema, frozen=True):
 
 def measured_core(
     *,
+    level: str,
     layer: str | None,
     heads: int,
     kv_heads: int,
@@ -64,9 +66,11 @@ def measured_core(
     dtype: str,
     keys: int,
     usable: Sequence[str],
+    batch: int | None = None,
 ) -> str | None:
-    """The fastest of the `usable` cores for a layer of these sizes; None where none was measured,
-    or only shorter lengths, or only longer ones.
+    """The fastest of the `usable` ones for attention of these sizes in a layer, or for a layout of
+    a cache; None where none was measured, or only shorter lengths, or only longer ones, or other
+    batches where one is given.
 
     Where the file's choice is not usable, the one before it is taken. A file that cannot be read,
     or of another schema, is refused.
@@ -77,11 +81,12 @@ def measured_core(
     measured = [
         entry
         for entry in _load(path).get(_fingerprint(), _HostThresholds([])).classes
-        if entry.level == "layer"
+        if entry.level == level
         and entry.layer in (None, layer)
         and (entry.heads, entry.kv_heads, entry.head_dim) == (heads, kv_heads, head_dim)
         and entry.dtype == dtype
         and min(entry.lengths, default=keys + 1) <= keys <= max(entry.lengths)
+        and (batch is None or min(entry.batches) <= batch <= max(entry.batches))
     ]
     choices = [
         choice
@@ -105,14 +110,14 @@ def _load(path: Path) -> dict[str, _HostThresholds]:
         if schema == _SCHEMA:
             return msgspec.json.decode(content, type=_File).hosts
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise InvalidInput(
-            f"core='auto' cannot read the thresholds in {path} ({error}); write them again with "
+        raise BadInput(
+            f"auto cannot read the thresholds in {path} ({error}); write them again with "
             f"`assay law --thresholds`, set {VARIABLE} to another file or to nothing, "
-            "or name a core"
+            "or name what to use"
         ) from error
-    raise InvalidInput(
-        f"the thresholds in {path} have schema {schema}, core='auto' reads {_SCHEMA}; write them "
-        "again with `assay law --thresholds`, or name a core"
+    raise BadInput(
+        f"the thresholds in {path} have schema {schema}, auto reads {_SCHEMA}; write them again "
+        "with `assay law --thresholds`, or name what to use"
     )
 
 
