@@ -2,7 +2,8 @@
 
 `auto` is what was measured to be the fastest on this machine (thresholds.py). Where nothing was
 measured it is the kernel that reads the layout as it is kept, on a GPU; elsewhere, and for keys and
-values that are kept whole, it is torch's own attention, over what is decoded whole before.
+values that are kept whole (but of a single kv head, whose keys torch's kernels do not divide), it
+is torch's own attention, over what is decoded whole before.
 """
 
 from collections.abc import Callable
@@ -19,9 +20,10 @@ from assay.errors import BadInput
 
 KIND = "decode"
 AUTO = "auto"
-FALLBACK = "dequantised"
+OWN = "torch"  # no kernel: torch's own attention, over what is decoded whole before
 ANY = "any"  # layout of files that read all with keys and values
-DENSE, TORCH = "dense", "sdpa"
+DENSE = "dense"
+_AS_OWN = ("sdpa", "dequantised")  # files that do just that
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,11 +96,13 @@ def choose(layout: str, sizes: DecodeSizes, *, name: str = AUTO) -> DecodeKernel
     """The decoder that `name` means for a layout and these sizes; None where a caller does best
     with torch's own attention, over what it decodes whole where it is not. Raises BadInput where a
     name is given that does not read the layout, or not at these sizes."""
+    if name == OWN:
+        return None
     usable = [other for other in readers(layout) if not _refusal(load(other), layout, sizes)]
     if name != AUTO:
         chosen = load(name)
         if refusal := _refusal(chosen, layout, sizes):
-            others = ", ".join([AUTO, *usable])
+            others = ", ".join([AUTO, OWN, *usable])
             raise BadInput(f"decode/{name} cannot be used here: {refusal}; wanted one of {others}")
         return chosen
     measured = measured_core(
@@ -106,9 +110,19 @@ def choose(layout: str, sizes: DecodeSizes, *, name: str = AUTO) -> DecodeKernel
         head_dim=sizes.head_dim, dtype=sizes.dtype, keys=sizes.keys, batch=sizes.batch,
         usable=usable,
     )  # fmt: skip
-    if measured is None and sizes.device != "cpu" and layout != DENSE:
-        measured = next((other for other in usable if load(other).layout == layout), None)
-    return None if measured in (None, TORCH, FALLBACK) else load(measured)
+    if measured is None and sizes.device != "cpu" and (layout != DENSE or sizes.kv_heads == 1):
+        measured = layout if layout in usable else None
+    return None if measured in (None, *_AS_OWN) else load(measured)
+
+
+def shared_scratch(device: torch.device) -> Any:
+    """Memory that kernels which accept `scratch` share, launch after launch; None without a GPU,
+    where nothing is saved by it."""
+    if device.type == "cpu" or not plugins.installed("triton"):
+        return None
+    from assay.attention.decode._split_kv import SharedScratch
+
+    return SharedScratch()
 
 
 def _refusal(decoder: DecodeKernel, layout: str, sizes: DecodeSizes) -> str | None:

@@ -7,6 +7,7 @@ and values that are kept in an encoding in the place of the layer's own layout a
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,31 @@ from assay.errors import BadInput
 from assay.kv.contract import State, Stream
 from assay.kv.encoded import EncodedLayer
 from assay.kv.encoding import Encoding
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevicePlace:
+    """Where the next token goes, as numbers on the device: a step that reads them there can be
+    captured in a graph and replayed for token after token."""
+
+    position: torch.Tensor  # int64 [1]
+    lengths: torch.Tensor  # int32 [batch], the next token counted
+
+    @classmethod
+    def make(cls, batch: int, device: Any) -> "DevicePlace":
+        return cls(
+            position=torch.zeros(1, dtype=torch.int64, device=device),
+            lengths=torch.zeros(batch, dtype=torch.int32, device=device),
+        )
+
+    def put(self, length: int) -> None:
+        """Go behind the first `length` tokens."""
+        self.position.fill_(length)
+        self.lengths.fill_(length + 1)
+
+    def advance(self) -> None:
+        self.position.add_(1)
+        self.lengths.add_(1)
 
 
 @dataclass
@@ -30,9 +56,15 @@ class LayerCache:
     codecs: Sequence[Any] | None = None
     reads: Counter[str] = field(default_factory=Counter)  # bytes that were given, by stream
     encoded: EncodedLayer | None = None  # keys and values, in the place of the layer's own layout
+    decoder: str = "auto"  # the kernel that reads it in a step (attention/decoders.py)
+    kernels: Counter[str] = field(default_factory=Counter)  # calls of each that read it
+    scratch: Any = None  # memory of decode kernels, which all layers share, one after the other
+    ready: Any = None  # maps of the layer, made ready with the weights of the first call
+    place: DevicePlace | None = None  # of the whole cache, while a graph is captured
 
     def append(self, new: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-        """Write the new tokens of some streams; return all tokens of these, as views.
+        """Write the new tokens of some streams; return all tokens of these, as views: of a place
+        on the device whole buffers, whose `lengths` say how much of them counts.
 
         Values are kept, not their graph: gradients do not reach tokens of earlier calls.
         """
@@ -44,6 +76,10 @@ class LayerCache:
                     f"the cache keeps {name} in {buffer.dtype}, the layer gives {value.dtype}; "
                     "make the cache in the dtype that the model computes in"
                 )
+            if self.place is not None:
+                buffer.index_copy_(-2, self.place.position, value.detach())
+                tokens_so_far[name] = buffer
+                continue
             buffer.narrow(-2, self.start, tokens).copy_(value.detach())
             tokens_so_far[name] = buffer.narrow(-2, 0, self.start + tokens)
             self.reads[name] += tokens_so_far[name].nbytes
@@ -62,17 +98,44 @@ class Cache:
     batch: int
     capacity: int
     length: int = 0
+    place: DevicePlace | None = None  # set while a step is captured (`placed`)
+
+    @contextmanager
+    def placed(self, place: DevicePlace) -> Iterator[None]:
+        """Let passes write at a place on the device, and count there; steps of one token only."""
+        layers = [*self.layers, *(layer.encoded for layer in self.layers if layer.encoded)]
+        for owner in (self, *layers):
+            owner.place = place
+        try:
+            yield
+        finally:
+            for owner in (self, *layers):
+                owner.place = None
 
     def advance(self, tokens: int) -> None:
         """Count `tokens` new tokens: a pass over them is complete."""
-        self.length += tokens
+        if self.place is not None:
+            self.place.advance()
+            return
         for layer in self.layers:
-            layer.start = self.length
             for name, value in layer.pending.items():
                 layer.states[name].copy_(value)
             layer.pending.clear()
             if layer.encoded:
                 layer.encoded.commit()
+        self._go_behind(self.length + tokens)
+
+    def count(self, tokens: int) -> None:
+        """Count tokens that the replay of a graph has written."""
+        for layer in self.layers:
+            if layer.encoded:
+                layer.encoded.length += tokens
+        self._go_behind(self.length + tokens)
+
+    def _go_behind(self, length: int) -> None:
+        self.length = length
+        for layer in self.layers:
+            layer.start = length
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Tensors that are kept: the filled part of every buffer, and the states."""
@@ -96,11 +159,13 @@ def new_cache(
     capacity: int,
     device: torch.device | str,
     encodings: Sequence[Encoding] | None = None,
+    decoder: str = "auto",
+    scratch: Any = None,
 ) -> Cache:
     """An empty cache with room for `capacity` tokens of `batch` sequences.
 
     `layers` names the streams and the states of each layer, without those of `encodings`, in which
-    keys and values are kept where they are given.
+    keys and values are kept where they are given. `decoder` is the kernel that reads it in a step.
     """
     if batch < 1 or capacity < 1:
         raise BadInput(f"a cache for {batch} sequences of {capacity} tokens; give at least 1 of 1")
@@ -110,6 +175,8 @@ def new_cache(
                 buffers={s.name: _buffer(s, batch, capacity, device) for s in streams},
                 states={s.name: _zeros((batch, s.width), s.dtype, device) for s in states},
                 encoded=EncodedLayer(encoding, capacity=capacity) if encoding else None,
+                decoder=decoder,
+                scratch=scratch,
             )
             for (streams, states), encoding in zip(
                 layers, encodings or [None] * len(layers), strict=True

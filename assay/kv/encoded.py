@@ -9,6 +9,7 @@ a quality figure can be held against what its cache was really asked for.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from typing import Any
 
 import torch
 
@@ -32,6 +33,7 @@ class EncodedLayer:
         self.buffers: dict[str, torch.Tensor] = {}  # [batch, heads, rows, width]
         self.tail: dict[str, torch.Tensor] = {}  # newest tokens, whole
         self.reads: Counter[str] = Counter()  # bytes, by stream
+        self.place: Any = None  # a kv.cache.DevicePlace, while a graph is captured
         self._pending: tuple[int, dict[str, torch.Tensor]] | None = None
         self._listed: tuple[Stream, ...] | None = None  # streams of the layout, for `spec`
 
@@ -51,15 +53,36 @@ class EncodedLayer:
     def update(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return k, v (and q) of all tokens, [batch, heads, tokens, width], in the dtype in which
         those of the new ones are given. Values are kept, not their graph."""
+        self.write(values)
+        return self.read()
+
+    def write(self, values: Mapping[str, torch.Tensor]) -> None:
+        """Encode and keep what is old enough of the new tokens and those before."""
         values = {name: value.detach() for name, value in values.items()}
         self._accept(values)
         length = self.length + next(iter(values.values())).shape[-2]
         before, after = self.encoding.sealed(self.length), self.encoding.sealed(length)
         old, tail = self._split(values, after - before)
         if after > before:
-            self._write(self.encoding.encode(old, before), before, after)
-        self._pending = length, tail
-        return self._read(after, tail)
+            self._write_rows(self.encoding.encode(old, before), before, after)
+        if self.place is None:
+            self._pending = length, tail
+
+    def streams(self) -> dict[str, torch.Tensor]:
+        """Return the streams of all tokens, those that were just written too, as views: for a
+        kernel that reads them as they are kept, where the encoding `is_read_as_kept`. At a place on
+        the device they are whole buffers, whose lengths say how much of them counts."""
+        length, _ = self._pending or (self.length, self.tail)
+        return dict(self.buffers) if self.place is not None else self.stored(length)
+
+    def count_reading(self, stored: Mapping[str, torch.Tensor]) -> None:
+        """Count the bytes of streams that were read."""
+        self.reads.update({name: kept.nbytes for name, kept in stored.items()})
+
+    def read(self) -> dict[str, torch.Tensor]:
+        """Return k, v (and q) of all tokens, those that were just written too, decoded."""
+        length, tail = self._pending or (self.length, self.tail)
+        return self._read(self.encoding.sealed(length), tail)
 
     def commit(self) -> None:
         """Count the tokens of the last update."""
@@ -140,11 +163,16 @@ class EncodedLayer:
             self._listed = self.encoding.layout.streams(self.spec)
         return self._listed or ()
 
-    def _write(self, encoded: Mapping[str, torch.Tensor], before: int, after: int) -> None:
+    def _write_rows(self, encoded: Mapping[str, torch.Tensor], before: int, after: int) -> None:
         """Write the rows of the tokens from `before` to `after`."""
         self._refuse_rows(encoded, after - before)
         for stream in self._streams():
             rows = encoded[stream.name]
+            if self.place is not None:
+                buffer = self._room(stream, rows, self.capacity or after)
+                written = buffer.view(torch.uint8)
+                written.index_copy_(-2, self.place.position, rows.view(torch.uint8))
+                continue
             buffer = self._room(stream, rows, after)
             buffer.narrow(-2, before // stream.block, rows.shape[-2]).copy_(rows)
 
@@ -187,7 +215,7 @@ class EncodedLayer:
             self.reads[WHOLE] += sum(value.nbytes for value in tail.values())
             return dict(tail)
         stored = self.stored(sealed)
-        self.reads.update({name: kept.nbytes for name, kept in stored.items()})
+        self.count_reading(stored)
         decoded = self.encoding.decode(stored)
         values = {}
         for name, newest in tail.items():

@@ -52,6 +52,12 @@ class Encoding:
         """Every token is encoded when it comes, so a pass reads what steps read."""
         return not self.residual and self.layout.block == 1
 
+    @property
+    def is_read_as_kept(self) -> bool:
+        """A kernel can read what is kept as it is: every token is encoded by itself, with a scale
+        of its own, and nothing is put back on it."""
+        return self.is_by_token and self.scales is None and self.key_bias is None
+
     def encode(self, values: Mapping[str, Any], first: int) -> dict[str, Any]:
         """Return what is kept of the tokens from the position `first` on, k and v (and q),
         [..., heads, tokens, width]."""

@@ -1,6 +1,7 @@
 """Token by token through several caches in turn, so that a slow moment of the machine is shared."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import torch
 
 from assay.kv.account import cache_bytes
+from assay.models.gpt2.graphed_steps import GraphedSteps
 from assay.quality.readers import Reader
 
 
@@ -21,6 +23,7 @@ class DecodedCache:
     seconds: list[float]
     formula_bytes: int = 0
     kept_bytes: int = 0
+    way: str = ""  # of the timed steps, in words
 
 
 @torch.no_grad()
@@ -37,11 +40,13 @@ def interleaved(
 ) -> Iterator[tuple[str, DecodedCache]]:
     """Read ids [1, tokens] one by one through every cache in turn, the first of them untimed."""
     synchronize = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    steps = {name: reader.steps(decoded.cache) for name, decoded in caches.items()}
     for index in range(ids.shape[1]):
-        for decoded in caches.values():
+        for name, decoded in caches.items():
+            token = ids[:, index : index + 1]
             synchronize()
             begun = time.perf_counter()
-            reader.logits(ids[:, index : index + 1], decoded.cache)
+            steps[name](token)
             synchronize()
             if index:
                 decoded.seconds.append(time.perf_counter() - begun)
@@ -49,4 +54,13 @@ def interleaved(
         layers = reader.layers(decoded.layout, residual=decoded.residual)
         decoded.formula_bytes = cache_bytes(layers, reader.length(decoded.cache)) * len(ids)
         decoded.kept_bytes = decoded.cache.nbytes
+        decoded.way = _in_words(reader.kernels(decoded.cache), steps[name])
         yield name, decoded
+
+
+def _in_words(kernels: Counter[str], step: Any) -> str:
+    """The attention of a cache's steps, and the way that they are launched."""
+    names = ", ".join(f"decode/{name}" for name in sorted(kernels))
+    attention = f"read as kept by {names}" if names else "decoded whole, read by torch's attention"
+    replayed = isinstance(step, GraphedSteps)
+    return f"{attention}; {'replays of a CUDA graph' if replayed else 'launched from Python'}"

@@ -1,7 +1,7 @@
 """Models that read a text through a cache, ours and those of transformers, called alike."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,6 +31,10 @@ class Reader(Protocol):
     def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor: ...
 
     def reads(self, cache: Any) -> Counter[str]: ...
+
+    def kernels(self, cache: Any) -> Counter[str]: ...
+
+    def steps(self, cache: Any) -> Callable[[torch.Tensor], Any]: ...
 
     def length(self, cache: Any) -> int: ...
 
@@ -65,6 +69,14 @@ class PretrainedReader:
 
     def reads(self, cache: Any) -> Counter[str]:
         return cache.reads
+
+    def kernels(self, cache: Any) -> Counter[str]:
+        """Return the calls of decode kernels that read the cache, by name."""
+        return cache.kernels
+
+    def steps(self, cache: Any) -> Callable[[torch.Tensor], Any]:
+        """Return the way to read one more token of each sequence: launched from Python."""
+        return lambda ids: self.logits(ids, cache)
 
     def length(self, cache: Any) -> int:
         return cache.get_seq_length()
@@ -103,6 +115,15 @@ class VariantReader:
         encoded = (layer.encoded.reads for layer in cache.layers if layer.encoded)
         return sum((*encoded, *(layer.reads for layer in cache.layers)), Counter())
 
+    def kernels(self, cache: Any) -> Counter[str]:
+        """Return the calls of decode kernels that read the cache, by name."""
+        return sum((layer.kernels for layer in cache.layers), Counter())
+
+    def steps(self, cache: Any) -> Callable[[torch.Tensor], Any]:
+        """Return the way to read one more token of each sequence: by the replay of a graph on a
+        GPU, where the model can, else launched from Python."""
+        return self.model.graphed_steps(cache) or (lambda ids: self.logits(ids, cache))
+
     def length(self, cache: Any) -> int:
         return cache.length
 
@@ -130,11 +151,21 @@ def open_reader(name: str, *, dtype: str, device: str) -> Reader:
     else:
         loaded = catalog.open_model(name, dtype=dtype, device=device)
         weights = loaded.identity.digest or loaded.identity.revision or "of unknown origin"
+        _read_through_kernels(loaded.model)
         return PretrainedReader(name=name, dtype=dtype, weights=weights, loaded=loaded)
     if model.config.vocab_size < 256:
         raise BadInput(f"{name} has {model.config.vocab_size} tokens; wanted 256, for bytes")
     placed = model.to(device=device, dtype=getattr(torch, dtype)).eval()
     return VariantReader(name=name, dtype=dtype, weights=weights, model=placed)
+
+
+def _read_through_kernels(model: Any) -> None:
+    """Let decode kernels read caches of a model on a GPU, where its attention is torch's own."""
+    from assay.integrations.transformers import register_decode
+
+    on_gpu = model.device.type == "cuda"
+    if on_gpu and model.config.get_text_config(decoder=True)._attn_implementation == "sdpa":
+        model.set_attn_implementation(register_decode())
 
 
 def windows_of(ids: Sequence[int], *, tokens: int, window: int, source: str) -> torch.Tensor:

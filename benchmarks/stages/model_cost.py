@@ -3,7 +3,8 @@
 Two cells: `training` (forward, and forward with backward) and `decode` (one token through a full
 cache), at the size of GPT-2 124M on a GPU and tiny on a CPU. Nothing is timed before it is right.
 Timed are replays of a CUDA graph, so that the device and not Python is measured; the same pass
-launched from Python is a metric of its own.
+launched from Python is a metric of its own. Decoding goes through the kernels of attention/decode;
+what is predicted is counted without them.
 
     assay study run --plugins benchmarks --set STUDY=model-cost --set STAGES=model_cost
 """
@@ -21,6 +22,7 @@ from _model_cost.machine import Machine
 from _model_cost.predictions import TimedPass, value
 
 from assay import host
+from assay.attention import decoders
 from assay.code_digests import code_digests
 from assay.correctness import judge
 from assay.correctness.models import tiny
@@ -211,7 +213,7 @@ def _timed(
             subject = subjects[item.subject]
             timed[item.subject] = TimedPass(
                 measurement=item,
-                work=counting.counted(subject),
+                work=_counted(subject),
                 needed_bytes=_needed_bytes(subject),
             )
         else:
@@ -221,6 +223,19 @@ def _timed(
     yield from _rounds(_EagerTime(metric), metric, eager, cell)
     if cell.device != "cpu":
         yield from _kernels(metric, replays.calls, budget_s=cell.options["profiled_s"])
+
+
+def _counted(subject: ModelSubject) -> list[counting.CountedOperator]:
+    """Operators of a pass by torch alone: its dispatcher sees nothing of decode kernels, and what
+    a pass is held against does not move with them."""
+    layers = subject.cache.layers if subject.cache else ()
+    for layer in layers:
+        layer.decoder = decoders.OWN
+    try:
+        return counting.counted(subject)
+    finally:
+        for layer in layers:
+            layer.decoder = decoders.AUTO
 
 
 def _rounds(

@@ -3,7 +3,7 @@
 from assay.attention.decode._split_kv import RowReader
 
 LAYOUT = "k8v8"
-ACCEPTS = ("lengths", "pages", "lse")
+ACCEPTS = ("lengths", "pages", "lse", "scratch")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^decode_kernel"}
 

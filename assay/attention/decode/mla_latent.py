@@ -3,7 +3,7 @@
 from assay.attention.decode._split_kv import LatentReader
 
 LAYOUT = "mla_latent"
-ACCEPTS = ("lengths", "pages", "lse")
+ACCEPTS = ("lengths", "pages", "lse", "scratch")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^latent_kernel"}
 

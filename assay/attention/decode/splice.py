@@ -7,7 +7,7 @@ and q e, equal for all keys of a query, leaves the weights as they are. No laten
 from assay.attention.decode._split_kv import LatentReader
 
 LAYOUT = "splice"
-ACCEPTS = ("lengths", "pages", "lse")
+ACCEPTS = ("lengths", "pages", "lse", "scratch")
 REQUIRES = ("triton",)
 KERNELS = {"cuda": "^latent_kernel"}
 

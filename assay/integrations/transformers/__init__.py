@@ -2,9 +2,12 @@
 
 from assay.integrations.transformers import LayoutCache
 model.generate(**inputs, past_key_values=LayoutCache(model, "k16v8"))
+
+With model.set_attn_implementation(register_decode()) kernels read such a cache as it is kept.
 """
 
 from assay.integrations.transformers.attention import register
 from assay.integrations.transformers.cache import LayoutCache
+from assay.integrations.transformers.decoding import register_decode
 
-__all__ = ["LayoutCache", "register"]
+__all__ = ["LayoutCache", "register", "register_decode"]

@@ -1,6 +1,6 @@
 """Implementations of ours under names that `attn_implementation` takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from assay.attention.contract import Implementation, load
 from assay.errors import BadInput
 
 PREFIX = "assay_"
+_EXTRAS = ("softcap", "s_aux", "sinks")  # of scores, as models of transformers name them
 
 
 def register(*names: str) -> list[str]:
@@ -29,12 +30,12 @@ def register(*names: str) -> list[str]:
         # transformers takes every name with "flash" in it for one of its own.
         key = PREFIX + name.replace("flash", "tiled")
         AttentionInterface.register(key, _interface(implementation))
-        AttentionMaskInterface.register(key, _mask)
+        AttentionMaskInterface.register(key, plain_mask)
         registered.append(key)
     return registered
 
 
-def _mask(**call: Any) -> torch.Tensor | None:
+def plain_mask(**call: Any) -> torch.Tensor | None:
     """The mask [B, 1, T, S], True where a query sees a key; None where it is causal and no more.
     transformers' own gives one then too, as soon as there are tokens in the cache."""
     padding = call.get("attention_mask")
@@ -45,6 +46,15 @@ def _mask(**call: Any) -> torch.Tensor | None:
         and call.get("q_offset", 0) + call["q_length"] == call["kv_length"]
     )
     return None if plain else sdpa_mask(**call | {"allow_is_causal_skip": False})
+
+
+def refuse_extras(given: Mapping[str, Any]) -> None:
+    """Refuse what a model asks of attention and would not get: capped scores, and sinks."""
+    if extras := sorted(name for name in _EXTRAS if given.get(name) is not None):
+        raise BadInput(
+            f"the model calls attention with {', '.join(extras)}, which this function does not "
+            "know and would leave out; use attn_implementation='eager'"
+        )
 
 
 def _interface(implementation: Implementation) -> Callable[..., Any]:
@@ -61,6 +71,7 @@ def _interface(implementation: Implementation) -> Callable[..., Any]:
         **rest: Any,
     ) -> tuple[torch.Tensor, None]:
         """q [B, H, T, D], k and v [B, G, S, D] -> [B, T, H, D]."""
+        refuse_extras(rest)
         if dropout:
             raise BadInput(f"{implementation.name} is called with dropout {dropout}; set it to 0")
         extras = {}

@@ -1,7 +1,8 @@
 """A cache for models of transformers that keeps keys and values in an encoding of ours.
 
-Every token is encoded, kept, decoded and only then read, in the first pass too. Layers with a
-sliding window are kept as transformers keeps them, whole: they hold few tokens.
+Every token is encoded, kept, decoded and only then read, in the first pass too. With the attention
+function `assay_decode` (attention.py) kernels read what is kept as it is, where one is to be used.
+Layers with a sliding window are kept as transformers keeps them, whole: they hold few tokens.
 """
 
 from collections import Counter
@@ -11,7 +12,9 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
+from assay.attention.decoders import AUTO
 from assay.errors import BadInput
+from assay.integrations.transformers.decoding import KernelReader, carrying
 from assay.integrations.transformers.key_bias import PositionWatch, key_biases
 from assay.kv import contract
 from assay.kv.encoded import EncodedLayer
@@ -31,7 +34,9 @@ class LayoutCache(Cache):
         *,
         residual: int = 0,
         scales: Sequence[Any] | None = None,
+        decoder: str = AUTO,
     ) -> None:
+        """`decoder` is the kernel that reads it in a step, by its name, `auto` or `torch`."""
         if not hasattr(getattr(model, "config", None), "get_text_config"):
             raise BadInput(
                 f"a cache is made from a model of transformers; given is a {type(model).__name__}"
@@ -41,10 +46,12 @@ class LayoutCache(Cache):
         biases = key_biases(model) if wants_bias(layout) else None
         chosen = encodings(layout, len(kinds), residual=residual, scales=scales, key_biases=biases)
         watch = PositionWatch(model) if biases else None
+        reader = KernelReader(model, decoder)
+        self.kernels = reader.kernels  # calls of each, by name
         super().__init__(
             layers=[
                 (
-                    EncodedCacheLayer(encoding, watch)
+                    EncodedCacheLayer(encoding, watch, reader=reader)
                     if kind == _FULL
                     else DynamicSlidingWindowLayer(sliding_window=config.sliding_window)
                 )
@@ -91,9 +98,16 @@ class LayoutCache(Cache):
 class EncodedCacheLayer(DynamicLayer):
     """A layer of transformers' cache whose tensors are those of an encoding."""
 
-    def __init__(self, encoding: Encoding, watch: PositionWatch | None = None) -> None:
+    def __init__(
+        self,
+        encoding: Encoding,
+        watch: PositionWatch | None = None,
+        *,
+        reader: KernelReader | None = None,
+    ) -> None:
         super().__init__()
         self.encoding, self.encoded = encoding, EncodedLayer(encoding)
+        self.reader = reader
         self.watch = watch if encoding.key_bias else None
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -103,13 +117,18 @@ class EncodedCacheLayer(DynamicLayer):
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return keys and values of all tokens, decoded, [batch, heads, tokens, width]."""
+        """Return keys and values of all tokens, decoded, [batch, heads, tokens, width]; those of
+        the new tokens, where the attention function reads the cache itself."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         if self.watch:
             self.watch.refuse_other_than(self.encoded.length, key_states.shape[-2])
-        read = self.encoded.update({"k": key_states, "v": value_states})
+        self.encoded.write({"k": key_states, "v": value_states})
         self.encoded.commit()
+        if self.reader and self.reader.reads(self.encoded):
+            # The attention function reads what is kept; keys bring it there.
+            return carrying(key_states, self.encoded, self.reader), value_states
+        read = self.encoded.read()
         return read["k"], read["v"]
 
     def get_seq_length(self) -> int:

@@ -16,17 +16,25 @@ import torch
 from torch import nn
 
 from assay import plugins
+from assay.attention.decoders import AUTO
 from assay.errors import BadInput
 from assay.kv import contract
 from assay.kv.cache import LayerCache
 from assay.kv.contract import KVSpec, Layout, Stream
+from assay.kv.encoded import EncodedLayer
 from assay.kv.key_bias import KeyBias
 from assay.kv.layouts.mla_latent import NAMES
+from assay.models.gpt2.absorbed_step import made_ready
 from assay.models.gpt2.config import ModelConfig
 from assay.models.gpt2.linear import linear
 from assay.models.gpt2.mlp import AttentionExports
 from assay.models.gpt2.operands import ExpandedOperands, Operands
-from assay.models.gpt2.softmax_attention import SoftmaxAttention
+from assay.models.gpt2.softmax_attention import (
+    MOST_NEW,
+    AttentionOutput,
+    CacheReading,
+    SoftmaxAttention,
+)
 from assay.models.gpt2.variants import Variant
 
 
@@ -34,9 +42,17 @@ class SelfAttention(nn.Module):
     """x [B, T, E] -> [B, T, E], and what the MLP of the block may read."""
 
     def __init__(
-        self, config: ModelConfig, variant: Variant, layer: int, *, wants_weights: bool
+        self,
+        config: ModelConfig,
+        variant: Variant,
+        layer: int,
+        *,
+        wants_weights: bool,
+        exports: bool,
     ) -> None:
+        """`exports` says that the MLP of the block reads something of it."""
         super().__init__()
+        self.exports = exports
         self.reciprocal = variant.build("reciprocal", config, layer)
         self.gating = variant.build("gating", config, layer)
         self.output = variant.build("output", config, layer)
@@ -73,21 +89,13 @@ class SelfAttention(nn.Module):
     ) -> tuple[torch.Tensor, AttentionExports]:
         """`added_latent` [B, T, latent width] and `head_factor` [B, H, T, 1] are what the block
         before sends."""
+        reading = self._reading(past)
+        if reading and self.output is None and added_latent is None and head_factor is None:
+            stepped = self._absorbed_step(x, past, reading)
+            if stepped is not None:
+                return stepped, AttentionExports(x, None)
         values = self.source.values(x, start=past.start if past else 0, added=added_latent)
-        kept, codec = self.source.kept(values), self._codec(past)
-        if past and past.encoded:
-            fresh, stored = kept, past.encoded.update(kept)
-        else:
-            fresh = codec.encode(kept)
-            stored = past.append(fresh) if past else fresh
-        operands = self.source.operands(
-            values, fresh, stored, codec, cached=past is not None, training=self.training
-        )
-        kernel = self.gating or self.plain
-        if self.reciprocal:
-            attended = self.reciprocal(operands, kernel)
-        else:
-            attended = operands.attend(kernel, *operands.pair())
+        attended = self._attended(values, past, reading)
         out = attended.out  # [B, H, T, D]
         if head_factor is not None:
             out = out * head_factor.to(out.dtype)
@@ -96,6 +104,71 @@ class SelfAttention(nn.Module):
             merged = self.output(merged, x)
         exports = AttentionExports(self.source.latent(values), attended.weights)
         return self.c_proj(merged), exports
+
+    def _attended(
+        self,
+        values: Mapping[str, torch.Tensor],
+        past: LayerCache | None,
+        reading: CacheReading | None,
+    ) -> AttentionOutput:
+        """Attention of the new tokens over all of them, through what a cache keeps."""
+        kept, codec = self.source.kept(values), self._codec(past)
+        if past and past.encoded:
+            out = self._through_streams(values["q"], kept, past.encoded, reading)
+            if out is not None:
+                return AttentionOutput(out)
+            fresh, stored = kept, past.encoded.read()
+        else:
+            fresh = codec.encode(kept)
+            stored = past.append(fresh) if past else fresh
+        operands = self.source.operands(
+            values, fresh, stored, codec, reading=reading, training=self.training
+        )
+        kernel = self.gating or self.plain
+        if self.reciprocal:
+            return self.reciprocal(operands, kernel)
+        return operands.attend(kernel, *operands.pair())
+
+    def _through_streams(
+        self,
+        q: torch.Tensor,
+        kept: Mapping[str, torch.Tensor],
+        encoded: EncodedLayer,
+        reading: CacheReading,
+    ) -> torch.Tensor | None:
+        """Write what is kept; attention by a kernel that reads it as it is, where one is to be
+        used."""
+        plain = not (self.reciprocal or self.gating or self.plain.explicit)
+        plain = plain and not (self.training and self.plain.dropout)
+        encoded.write(kept)
+        if not (plain and encoded.encoding.is_read_as_kept):
+            return None
+        stored = encoded.streams()
+        out = reading.decode(q, stored, scale=self.source.scale)
+        if out is not None:
+            encoded.count_reading(stored)
+        return out
+
+    def _absorbed_step(
+        self, x: torch.Tensor, past: LayerCache, reading: CacheReading
+    ) -> torch.Tensor | None:
+        """A step over latents with all maps around them multiplied out beforehand; None where that
+        is another computation, or no kernel is to be used."""
+        learns = torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type)
+        if learns or self.exports or past.encoded or x.shape[1] > MOST_NEW:
+            return None
+        if x.device.type == "cpu" and reading.decoder == AUTO:
+            return None  # no kernel would be used, so that nothing is to be made ready
+        if past.ready is None:
+            past.ready = made_ready(self, self._codec(past).codecs) or False
+        return past.ready(x, past, reading) if past.ready else None
+
+    def _reading(self, past: LayerCache | None) -> CacheReading | None:
+        if past is None:
+            return None
+        lengths = past.place.lengths if past.place else None
+        layout = past.encoded.encoding.layout if past.encoded else self.layout
+        return CacheReading(layout.name, past.decoder, lengths, past.scratch, past.kernels)
 
     def _codec(self, past: LayerCache | None) -> "LayerCodec":
         """The layout with its codecs; for a cache they are made ready once."""
@@ -178,7 +251,7 @@ class DenseProjection(nn.Module):
         fresh: Mapping[str, torch.Tensor],
         stored: Mapping[str, torch.Tensor],
         codec: LayerCodec,
-        **mode: bool,
+        **mode: Any,
     ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
         return ExpandedOperands(new=values, all=codec.decode(stored), scale=self.scale, **mode)

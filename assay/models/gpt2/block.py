@@ -33,7 +33,9 @@ class Block(nn.Module):
         )
         wants_weights = any(coupling.wants_weights for coupling in self._coupled())
         self.ln_1 = nn.LayerNorm(config.n_embd, bias=config.bias)
-        self.attn = SelfAttention(config, variant, layer, wants_weights=wants_weights)
+        self.attn = SelfAttention(
+            config, variant, layer, wants_weights=wants_weights, exports=bool(self.couplings)
+        )
         self.ln_2 = nn.LayerNorm(config.n_embd, bias=config.bias)
         self.drop = nn.Dropout(config.dropout)
 

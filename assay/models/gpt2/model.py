@@ -11,12 +11,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from assay.attention import decoders
 from assay.errors import BadInput
 from assay.kv.account import cache_bytes
 from assay.kv.cache import Cache, new_cache
 from assay.kv.encoding import Encoding, Kept, encodings
 from assay.models.gpt2.block import Block
 from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config, completed
+from assay.models.gpt2.graphed_steps import GraphedSteps, why_not
 from assay.models.gpt2.linear import embedding
 from assay.models.gpt2.mlp import Context, Coupling
 from assay.models.gpt2.variants import Variant, config_class
@@ -51,6 +53,8 @@ class Decoder(nn.Module):
         start = cache.length if cache else 0
         self._refuse(idx, start, cache)
         positions = torch.arange(start, start + idx.shape[1], device=idx.device)
+        if cache and cache.place:
+            positions = cache.place.position
         x = self.drop(self.wte(idx) + self.wpe(positions))  # [B, T, E]
         context: Context = {}
         for layer, block in enumerate(self.h):
@@ -79,12 +83,14 @@ class Decoder(nn.Module):
         layout: Kept | Sequence[Kept] | None = None,
         residual: int = 0,
         scales: Sequence[Any] | None = None,
+        decoder: str = decoders.AUTO,
     ) -> Cache:
         """An empty cache for `batch` sequences of up to `capacity` tokens (block_size), in the
         dtype of the weights unless the model computes in another.
 
         `layout` is one of kv/layouts, its name, or one for each layer, in which keys and values are
         kept but for the newest `residual` tokens; `scales` are by layer, for those that want them.
+        `decoder` is the kernel that reads the cache in a step, by its name, `auto` or `torch`.
         """
         name, chosen = self._dtype(dtype), self.encodings(layout, residual, scales)
         for block, encoding in zip(self.h, chosen, strict=True):
@@ -95,7 +101,13 @@ class Decoder(nn.Module):
             capacity=capacity or self.config.block_size,
             device=self.wte.weight.device,
             encodings=chosen,
+            decoder=decoder,
+            scratch=decoders.shared_scratch(self.wte.weight.device),
         )
+
+    def graphed_steps(self, cache: Cache) -> GraphedSteps | None:
+        """Steps through a cache as replays of a CUDA graph; None where they cannot be captured."""
+        return None if why_not(self, cache) else GraphedSteps(self, cache)
 
     def cache_bytes(
         self,

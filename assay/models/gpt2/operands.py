@@ -17,7 +17,12 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from assay.models.gpt2.softmax_attention import AttentionOutput, products
+from assay.models.gpt2.softmax_attention import (
+    AttentionOutput,
+    CacheReading,
+    SoftmaxAttention,
+    products,
+)
 
 ALL = slice(None)  # heads; not a default value, which torch 2.11 cannot trace
 
@@ -28,8 +33,12 @@ class Operands(ABC):
 
     new: Mapping[str, torch.Tensor]
     scale: float
-    cached: bool
+    reading: CacheReading | None  # of a cache; None without one
     training: bool
+
+    @property
+    def cached(self) -> bool:
+        return self.reading is not None
 
     @abstractmethod
     def pair(self, *, swapped: bool = False, heads: slice | None = None) -> tuple[Any, Any]:
@@ -66,6 +75,7 @@ class Operands(ABC):
         heads: slice | None = None,
     ) -> AttentionOutput:
         """Attention through `kernel`, its output finished and multiplied by its factor."""
+        by_reading = {"reading": self.reading} if isinstance(kernel, SoftmaxAttention) else {}
         attended = kernel(
             rows,
             columns,
@@ -73,6 +83,7 @@ class Operands(ABC):
             scale=self.scale,
             bias=bias,
             training=self.training,
+            **by_reading,
         )
         out = self.finish(attended.out, heads)  # [B, H, T, D]
         if attended.factor is not None:

@@ -2,7 +2,8 @@
 (Holtzman et al. 2020).
 
 The prompt goes through the model once and fills its cache; after that every step computes one
-token. A model that cannot decode through a cache reads everything again at each step.
+token, on a GPU by the replay of a graph where there are many and the model can. A model that cannot
+decode through a cache reads everything again at each step.
 """
 
 import inspect
@@ -13,6 +14,8 @@ from typing import Any
 import torch
 
 from assay.errors import BadInput
+
+_MANY_STEPS = 32  # from which on capturing one pays
 
 
 @torch.no_grad()
@@ -35,7 +38,9 @@ def generate(
     """
     _refuse(idx, tokens, temperature, top_k, top_p, _block_size(model))
     with _evaluating(model):
-        next_logits = _CachedLogits(model) if cached and decodes(model) else _whole_pass(model)
+        next_logits = _whole_pass(model)
+        if cached and decodes(model):
+            next_logits = _CachedLogits(model, replayed=tokens >= _MANY_STEPS)
         for _ in range(tokens):
             next_B1 = draw(
                 next_logits(idx),
@@ -80,14 +85,22 @@ def decodes(model: torch.nn.Module) -> bool:
 class _CachedLogits:
     """Logits [B, V] of the token after `idx`; each call reads the tokens that are new to it."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, replayed: bool) -> None:
         self.model = model
         self.cache: Any = None
         self.read = 0
+        self.replayed = replayed and hasattr(model, "graphed_steps")
+        self.steps: Any = None
 
     def __call__(self, idx: torch.Tensor) -> torch.Tensor:
         if self.cache is None:
             self.cache = self.model.new_cache(idx.shape[0])
+        elif self.replayed and self.steps is None:
+            self.steps = self.model.graphed_steps(self.cache)
+            self.replayed = self.steps is not None
+        if self.steps is not None:
+            self.read = idx.shape[1]
+            return self.steps(idx[:, -1:])[:, -1]
         logits, _, self.cache = self.model(idx[:, self.read :], cache=self.cache)
         self.read = idx.shape[1]
         return logits[:, -1]

@@ -4,11 +4,17 @@ B batch, H query heads, G key heads (H, or 1 that all share), T new tokens, S to
 The mask is aligned bottom-right: new token i sees all tokens up to i + S - T.
 """
 
-from typing import NamedTuple
+from collections import Counter
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import functional as F
 
+from assay.attention import decoders
+from assay.attention.decoders import AUTO, DENSE, DecodeKernel, DecodeSizes
+from assay.errors import BadInput
+
+MOST_NEW = 16  # tokens that decode kernels are made for
 _WIDEST = 256  # numbers of a head in torch's fused kernels
 
 
@@ -18,6 +24,48 @@ class AttentionOutput(NamedTuple):
     out: torch.Tensor  # [B, H, T, D]
     weights: torch.Tensor | None = None  # [B, H, T, S], where they are in memory
     factor: torch.Tensor | None = None  # [B, H, T, 1]: multiplies what becomes of `out`
+
+
+class CacheReading(NamedTuple):
+    """The way a pass reads a cache: the layout that it has, a decode kernel by name or `auto`, the
+    lengths that count, int32 [B], where rows of whole buffers are given, and a count of calls."""
+
+    layout: str
+    decoder: str
+    lengths: torch.Tensor | None
+    scratch: Any
+    kernels: Counter[str]
+
+    def kernel(self, sizes: DecodeSizes, *, new: int) -> DecodeKernel | None:
+        """The kernel for so many new tokens; None where torch's own attention does as well."""
+        if new > MOST_NEW and self.decoder == AUTO:
+            return None
+        name = self.decoder
+        if self.lengths is not None and name == AUTO:
+            name = self.layout  # torch's own would copy the cache to hide what does not count
+        kernel = decoders.choose(self.layout, sizes, name=name)
+        if kernel is None and self.lengths is not None:
+            raise BadInput(
+                f"a step that is replayed reads {self.layout} by a kernel, and decoder={name!r} "
+                "has none for it; choose auto"
+            )
+        return kernel
+
+    def decode(
+        self, q: torch.Tensor, streams: dict[str, torch.Tensor], *, scale: float, **sizes: int
+    ) -> torch.Tensor | None:
+        """Attention of q [B, H, T, D] over streams of `layout`, [B, G, S, width] or rows of latents
+        [B, S, width]; None where no kernel is to be used, or the pass is one to learn from."""
+        if torch.is_grad_enabled() and q.requires_grad:
+            return None
+        first = next(iter(streams.values()))
+        kv_heads = first.shape[1] if first.dim() == 4 else 1
+        kernel = self.kernel(DecodeSizes.of(q, kv_heads, first.shape[-2]), new=q.shape[2])
+        if kernel is None:
+            return None
+        self.kernels[kernel.name] += 1
+        scratch = {"scratch": self.scratch} if "scratch" in kernel.accepts else {}
+        return kernel.decode(q, streams, scale=scale, lengths=self.lengths, **scratch, **sizes)
 
 
 class SoftmaxAttention:
@@ -36,10 +84,27 @@ class SoftmaxAttention:
         scale: float,
         bias: torch.Tensor | None = None,
         training: bool = False,
+        reading: CacheReading | None = None,
     ) -> AttentionOutput:
         """q [B, H, T, D], k and v [B, G, S, D]; `bias` [B, H, T, S] is added to scaled scores."""
-        attend = explicit if self.explicit else fused
-        return attend(q, k, v, scale=scale, bias=bias, dropout=self.dropout if training else 0.0)
+        dropout = self.dropout if training else 0.0
+        if self.explicit:
+            return explicit(q, k, v, scale=scale, bias=bias, dropout=dropout)
+        if reading is not None and bias is None and not dropout:
+            out = _decoded(q, k, v, scale=scale, reading=reading)
+            if out is not None:
+                return AttentionOutput(out)
+        return fused(q, k, v, scale=scale, bias=bias, dropout=dropout)
+
+
+def _decoded(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float, reading: CacheReading
+) -> torch.Tensor | None:
+    """Attention by a decode kernel, where one is to be used. A row that is key and value is read
+    once; rows of two latents are keys and values of one head."""
+    if k.shape[1] == 1 and k.data_ptr() == v.data_ptr():
+        return reading.decode(q, {"latent": k[:, 0]}, scale=scale, value_width=v.shape[-1])
+    return reading._replace(layout=DENSE).decode(q, {"k": k, "v": v}, scale=scale)
 
 
 def fused(

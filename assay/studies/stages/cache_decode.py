@@ -1,8 +1,9 @@
 """Incremental decode through caches: time of a token and bytes, layouts interleaved step by step.
 
-Every cache reads the same prompt and then the same tokens of the text, one by one. Attention here
-reads a decoded copy of the whole cache in each step, so the times are those of this path and no
-measure of what fewer bytes are worth to a kernel that reads them as they are.
+Every cache reads the same prompt and then the same tokens of the text, one by one. On a GPU kernels
+read what is kept as it is, where there is one for the layout; elsewhere attention reads a decoded
+copy of the whole cache in each step, and its times say nothing of what fewer bytes are worth. The
+source of a time says which of the two it was.
 """
 
 from collections.abc import Iterator
@@ -75,7 +76,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
                 name, "cache_token_s", None, "s", workload, status="unsupported", reason=reason
             )
     for name, decoded in decoding.interleaved(reader, caches, ids[:1, prompt:]):
-        source = "clock around one token, all layouts in turn"
+        source = f"clock around one token, all layouts in turn; {decoded.way}"
         yield _measurement(
             name, "cache_token_s", median(decoded.seconds), "s", workload,
             samples=decoded.seconds, source=source,

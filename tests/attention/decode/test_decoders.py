@@ -79,3 +79,4 @@ def test_a_name_that_cannot_be_used_is_refused_in_words(layout, name, changed, r
 def test_a_name_is_used_where_it_can_be():
     assert decoders.choose("dense", sizes(), name="dense").name == "dense"
     assert decoders.choose("k8v8", sizes(device="cpu"), name="dequantised").dequantises
+    assert decoders.choose("k16v8", sizes(), name="torch") is None

@@ -15,13 +15,13 @@ if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from assay.attention.decode._split_kv.configs import DecodeConfig
-from assay.attention.decode._split_kv.launch import Scratch, plan, plan_latent
+from assay.attention.decode._split_kv.launch import Scratch, SharedScratch, plan, plan_latent
 from assay.attention.decode._split_kv.refusals import WIDEST_LATENT, WIDEST_ROW, unreadable
 from assay.errors import BadInput
 
 Decoded = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 
-__all__ = ["DecodeConfig", "LatentReader", "RowReader", "Scratch"]
+__all__ = ["DecodeConfig", "LatentReader", "RowReader", "Scratch", "SharedScratch"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class RowReader:
         lse: bool = False,
         config: DecodeConfig | None = None,
         splits: int | None = None,
-        scratch: Scratch | None = None,
+        scratch: Scratch | SharedScratch | None = None,
     ) -> Decoded:
         """See the folder. `config` and `splits` are chosen where they are not given; `scratch` is
         kept by callers that decode often, and saves a launch."""
@@ -74,7 +74,7 @@ class LatentReader:
         lse: bool = False,
         config: DecodeConfig | None = None,
         splits: int | None = None,
-        scratch: Scratch | None = None,
+        scratch: Scratch | SharedScratch | None = None,
     ) -> Decoded:
         """Averages [batch, heads, new tokens, value_width] of the first numbers of rows."""
         if "latent" not in streams:

@@ -50,6 +50,26 @@ class Scratch:
         )
 
 
+class SharedScratch:
+    """Scratch that grows to what the largest launch needs, for launches one after another."""
+
+    def __init__(self) -> None:
+        self._held: Scratch | None = None
+        self._size = dict.fromkeys(("blocks", "parts", "numbers"), 0)
+
+    def fit(self, *, blocks: int, splits: int, rows: int, width: int, device: Any) -> Scratch:
+        parts = blocks * splits * rows
+        wanted = {"blocks": blocks, "parts": parts, "numbers": parts * width}
+        if self._held is None or any(wanted[name] > self._size[name] for name in wanted):
+            self._size = {name: max(wanted[name], self._size[name]) for name in wanted}
+            self._held = Scratch(
+                partial=torch.empty(self._size["numbers"], dtype=torch.float32, device=device),
+                partial_lse=torch.empty(self._size["parts"], dtype=torch.float32, device=device),
+                arrivals=torch.zeros(self._size["blocks"], dtype=torch.int32, device=device),
+            )
+        return self._held
+
+
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """One launch, ready to run: the same for a GPU, the interpreter and compiling ahead."""
@@ -84,7 +104,7 @@ def plan(
     pages: torch.Tensor | None = None,
     config: DecodeConfig | None = None,
     splits: int | None = None,
-    scratch: Scratch | None = None,
+    scratch: Scratch | SharedScratch | None = None,
     processors: int | None = None,
 ) -> Launch:
     """The launch for q [B, H, T, D] and streams k, v (and k_scale, v_scale) in two formats."""
@@ -151,7 +171,7 @@ def plan_latent(
     pages: torch.Tensor | None = None,
     config: DecodeConfig | None = None,
     splits: int | None = None,
-    scratch: Scratch | None = None,
+    scratch: Scratch | SharedScratch | None = None,
     processors: int | None = None,
 ) -> Launch:
     """The launch for q [B, H, T, W] and rows of latents [B, keys, W], or pages [pages, size, W]."""
@@ -200,7 +220,12 @@ def _rows(queries: int, *, groups: int, whole_side: bool) -> int:
 
 
 def _outputs(
-    q: torch.Tensor, width: int, blocks: int, splits: int, rows: int, scratch: Scratch | None
+    q: torch.Tensor,
+    width: int,
+    blocks: int,
+    splits: int,
+    rows: int,
+    scratch: Scratch | SharedScratch | None,
 ) -> tuple[torch.Tensor, torch.Tensor, Scratch]:
     out = torch.empty(*q.shape[:3], width, dtype=q.dtype, device=q.device)
     lse = torch.empty(*q.shape[:3], dtype=torch.float32, device=q.device)
@@ -209,6 +234,8 @@ def _outputs(
         size = dict.fromkeys(size, 1)
     if scratch is None:
         scratch = Scratch.make(**size, device=q.device)
+    if isinstance(scratch, SharedScratch):
+        scratch = scratch.fit(**size, device=q.device)
     parts = size["blocks"] * size["splits"] * size["rows"]
     room = (scratch.partial.numel(), scratch.partial_lse.numel(), scratch.arrivals.numel())
     wanted = (parts * size["width"], parts, size["blocks"])

@@ -17,6 +17,7 @@ from assay.kv.contract import KVSpec
 from assay.models.gpt2.config import RA_MLA_Config
 from assay.models.gpt2.linear import linear
 from assay.models.gpt2.operands import AbsorbedOperands, ExpandedOperands, Operands, RowMap
+from assay.models.gpt2.softmax_attention import CacheReading
 
 TAG = "MLA"
 SLOT = "kv"
@@ -131,14 +132,14 @@ class LatentProjection(nn.Module):
         stored: Mapping[str, torch.Tensor],
         codec: Any,
         *,
-        cached: bool,
+        reading: CacheReading | None,
         training: bool,
     ) -> Operands:
         """`fresh` and `stored` are what is kept of the new tokens and of all of them."""
-        mode = {"scale": self.scale, "cached": cached, "training": training}
+        mode = {"scale": self.scale, "reading": reading, "training": training}
         rope = values.get("rope_q")
         tokens = self.latent(values).shape[1]
-        if cached and self._pays_to_absorb(tokens):
+        if reading is not None and self._pays_to_absorb(tokens):
             return self._absorbed(values, fresh, stored, codec, rope, mode)
         every = self._heads(codec.decode(stored))  # [B, H, S, D] by role
         new = {name: every[name][:, :, -tokens:] for name in every if name != "v"}
