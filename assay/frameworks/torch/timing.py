@@ -116,6 +116,7 @@ def captured(
         state["inputs"] = [tensor.clone() for tensor in inputs]
         with torch.no_grad():
             side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())  # the inputs are still being written
             with torch.cuda.stream(side):  # whatever is done only once must not be captured
                 for _ in range(3):
                     call(*state["inputs"])
