@@ -13,8 +13,9 @@ less than the rounding that no implementation can avoid:
   cancel): n roundings, each as likely up as down, wander that far. n counts the keys, because every
   probability carries its row's normaliser, and for dk and dv also the query rows;
 - the rounding of a score, which is a relative error of its probability, at the largest score of the
-  row: 1.5 sqrt(head_dim) units of float32, in which head_dim products are added up; and in half
-  precision, in which plain code holds scores, two units of the dtype, on terms added in quadrature,
+  row, or at its products in quadrature where they are more (the score of a single key may be near
+  0): 1.5 sqrt(head_dim) units of float32, in which they are added up; and in half precision, in
+  which plain code holds scores, two units of the dtype, on terms added in quadrature,
   because each score is rounded by itself;
 - the same units of float32 for dP = dO Vᵀ and the row sum of O dO, whose difference may be zero, at
   the size of their products;
@@ -197,7 +198,9 @@ def _term_sizes(
     quadrature = {
         name: np.sqrt(square).max(axis=-1, keepdims=True) for name, square in squares.items()
     }
-    visible_scores = np.where(visible, np.abs(scores), 0.0)
+    # Products in quadrature: of a score that is a small difference of large ones, the larger size.
+    products_of_scores = scale * np.sqrt(q**2 @ (keys**2).swapaxes(-1, -2))
+    visible_scores = np.where(visible, np.maximum(np.abs(scores), products_of_scores), 0.0)
     by_query = visible_scores.max(axis=-1)[..., None]
     by_key = visible_scores.max(axis=-2)[..., None]
     batch, heads, length, _ = by_key.shape
