@@ -7,21 +7,26 @@ as many bytes.
 
 from dataclasses import dataclass, replace
 
-# Parts are so many that programs fill this share of the last of their waves.
-_FULL = 0.85
-_LEAST_KEYS = 512  # of a part: below, merging costs more than another processor gains
-_MANY_SLOTS = 64  # sequences x kv heads from which on they fill a GPU by themselves
+# Sequences x kv heads from which on they fill a GPU by themselves; two programs of whole numbers
+# would not fit a processor where one has all that it can read.
+_MANY_SLOTS, _MANY_WHOLE_SLOTS = 64, 192
 
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeConfig:
-    """Tiles of `block_n` keys; `resident` programs of a processor keep its memory busy. A thread
-    has at most `registers`, so that so many fit; the compiler decides where it is None."""
+    """Tiles of `block_n` keys. `resident` programs fit a processor at once, and `enough` of them,
+    all where it is None, keep its memory busy; parts are so many that programs fill the share
+    `full` of the places in the last of their waves, but have `least_keys`, below which merging
+    costs more than another processor gains. A thread has at most `registers`, so that so many
+    programs fit; the compiler decides where it is None."""
 
     block_n: int
     warps: int
     stages: int
     resident: int
+    enough: int | None = None
+    full: float = 0.95
+    least_keys: int = 512
     registers: int | None = None
 
     @property
@@ -30,21 +35,23 @@ class DecodeConfig:
 
 
 _WIDE = {
-    ("whole", "whole"): DecodeConfig(block_n=128, warps=4, stages=3, resident=1),
-    ("whole", "8"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
-    ("8", "whole"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
-    ("8", "8"): DecodeConfig(block_n=128, warps=4, stages=3, resident=3),
-    ("grouped", "grouped"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
+    ("whole", "whole"): DecodeConfig(block_n=128, warps=8, stages=3, resident=1),
+    ("whole", "8"): DecodeConfig(block_n=128, warps=8, stages=3, resident=2),
+    ("8", "whole"): DecodeConfig(block_n=128, warps=8, stages=3, resident=2),
+    ("8", "8"): DecodeConfig(block_n=128, warps=8, stages=3, resident=3),
+    ("int8", "int8"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2),
+    ("int4", "int4"): DecodeConfig(block_n=128, warps=4, stages=3, resident=2, least_keys=256),
 }
 _MANY = {
-    ("whole", "whole"): DecodeConfig(block_n=64, warps=4, stages=3, resident=3),
-    ("whole", "8"): DecodeConfig(block_n=64, warps=4, stages=3, resident=3),
-    ("8", "whole"): DecodeConfig(block_n=64, warps=4, stages=3, resident=3),
-    ("8", "8"): DecodeConfig(block_n=128, warps=4, stages=3, resident=3),
+    ("whole", "whole"): DecodeConfig(block_n=64, warps=4, stages=3, resident=3, enough=2),
+    ("whole", "8"): DecodeConfig(block_n=64, warps=4, stages=3, resident=4),
+    ("8", "whole"): DecodeConfig(block_n=64, warps=4, stages=3, resident=4),
+    ("8", "8"): DecodeConfig(block_n=64, warps=2, stages=3, resident=6),
     # One warp: nothing waits for another.
-    ("grouped", "grouped"): DecodeConfig(block_n=32, warps=1, stages=3, resident=8),
+    ("int8", "int8"): DecodeConfig(block_n=32, warps=1, stages=3, resident=8),
+    ("int4", "int4"): DecodeConfig(block_n=32, warps=1, stages=3, resident=12, registers=168),
 }
-_KIND = {"whole": "whole", "e4m3": "8", "e5m2": "8", "int8": "grouped", "int4": "grouped"}
+_KIND = {"e4m3": "8", "e5m2": "8"}  # that share their configurations
 _FEW_COLUMNS = 16  # of queries: more sums need smaller tiles, or they do not fit the registers
 
 
@@ -52,8 +59,9 @@ def choose(
     *, keys: str, values: str, head_dim: int, element_bytes: int, slots: int, columns: int
 ) -> DecodeConfig:
     """The configuration for formats, a width, `slots` sequences x kv heads and columns of sums."""
-    kinds = (_KIND[keys], _KIND[values])
-    table = _MANY if slots >= _MANY_SLOTS else _WIDE
+    kinds = (_KIND.get(keys, keys), _KIND.get(values, values))
+    many = _MANY_WHOLE_SLOTS if kinds == ("whole", "whole") else _MANY_SLOTS
+    table = _MANY if slots >= many else _WIDE
     config = table.get(kinds, table["whole", "whole"])
     most = 128
     if columns > _FEW_COLUMNS:
@@ -64,11 +72,13 @@ def choose(
 def choose_latent(*, width: int, element_bytes: int, rows: int) -> DecodeConfig:
     """The configuration for rows of `width` numbers and so many rows of queries in a program."""
     if rows > 16:
-        chosen = DecodeConfig(block_n=64, warps=8, stages=2, resident=1)
+        chosen = DecodeConfig(block_n=64, warps=8, stages=2, resident=1, least_keys=128)
     elif width > 256:
-        chosen = DecodeConfig(block_n=32, warps=4, stages=3, resident=2)
+        chosen = DecodeConfig(block_n=32, warps=4, stages=3, resident=2, least_keys=128)
+    elif width > 128:
+        chosen = DecodeConfig(block_n=128, warps=8, stages=3, resident=1, least_keys=128)
     else:
-        chosen = DecodeConfig(block_n=64 if width > 128 else 128, warps=4, stages=3, resident=1)
+        chosen = DecodeConfig(block_n=128, warps=4, stages=3, resident=1, least_keys=128)
     if element_bytes == 4:
         chosen = replace(chosen, block_n=16, stages=2)
     return chosen
@@ -76,13 +86,20 @@ def choose_latent(*, width: int, element_bytes: int, rows: int) -> DecodeConfig:
 
 def choose_splits(config: DecodeConfig, *, slots: int, keys: int, processors: int) -> int:
     """Parts of the keys of a sequence: the fewest that fill their last wave of programs."""
-    wave = config.resident * processors
-    most = max(1, keys // _LEAST_KEYS)
+    most = max(1, keys // config.least_keys)
     for splits in range(1, most + 1):
-        waves = slots * splits / wave
-        if waves / -(-slots * splits // wave) >= _FULL:
+        if _filled(config, slots * splits, processors) >= config.full:
             return splits
     return most
+
+
+def _filled(config: DecodeConfig, programs: int, processors: int) -> float:
+    """Share of the places in their waves that so many programs take. Within the first wave they
+    need only be alike on all processors, as long as each has enough."""
+    wave = config.resident * processors
+    enough = (config.enough or config.resident) * processors
+    unit = processors if config.full * enough <= programs <= wave else wave
+    return programs / (unit * -(-programs // unit))
 
 
 def _of_width(config: DecodeConfig, head_dim: int, *, most: int) -> DecodeConfig:

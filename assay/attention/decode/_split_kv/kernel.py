@@ -47,8 +47,8 @@ def decode_kernel(
     K_FORMAT: tl.constexpr, V_FORMAT: tl.constexpr, K_PACK: tl.constexpr, V_PACK: tl.constexpr,
     GROUP: tl.constexpr, GROUPS: tl.constexpr, HEADS: tl.constexpr, HEAD_DIM: tl.constexpr,
     PAGE: tl.constexpr, SPLIT: tl.constexpr, ROWS: tl.constexpr, BLOCK_N: tl.constexpr,
-    K_WORDS: tl.constexpr, V_WORDS: tl.constexpr, COLUMNS: tl.constexpr, PLAIN: tl.constexpr,
-    NUMBERS: tl.constexpr, EXACT: tl.constexpr,
+    K_WORDS: tl.constexpr, V_WORDS: tl.constexpr, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr,
+    PLAIN: tl.constexpr, NUMBERS: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """q [B, G HEADS, new, D], out likewise, contiguous; lse [B, G HEADS, new].
 
@@ -240,5 +240,5 @@ def decode_kernel(
         merge_parts(
             partial_ptr, partial_lse_ptr, arrivals_ptr, out_ptr, lse_ptr, place, splits,
             block * ROWS, tl.minimum(ROWS, new * HEADS - block * ROWS), out_base, new,
-            HEADS, ROWS, HEAD_DIM, COLUMNS,
+            HEADS, ROWS, HEAD_DIM, COLUMNS, AT_ONCE,
         )  # fmt: skip

@@ -25,7 +25,7 @@ def latent_kernel(
     q_batch, q_head, q_row, row_block, row_row,
     HEADS: tl.constexpr, WIDTH: tl.constexpr, ROPE: tl.constexpr, PAGE: tl.constexpr,
     SPLIT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_R: tl.constexpr,
-    BLOCK_ROPE: tl.constexpr, COLUMNS: tl.constexpr, EXACT: tl.constexpr,
+    BLOCK_ROPE: tl.constexpr, COLUMNS: tl.constexpr, AT_ONCE: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """q [B, HEADS, new, WIDTH + ROPE], out [B, HEADS, new, WIDTH] contiguous, lse [B, HEADS, new].
 
@@ -99,7 +99,7 @@ def latent_kernel(
         merge_parts(
             partial_ptr, partial_lse_ptr, arrivals_ptr, out_ptr, lse_ptr, place, splits,
             block * BLOCK_M, tl.minimum(BLOCK_M, new * HEADS - block * BLOCK_M),
-            batch * HEADS * new, new, HEADS, BLOCK_M, WIDTH, COLUMNS,
+            batch * HEADS * new, new, HEADS, BLOCK_M, WIDTH, COLUMNS, AT_ONCE,
         )  # fmt: skip
     else:
         out_rows = (batch * HEADS + rows % HEADS) * new + token

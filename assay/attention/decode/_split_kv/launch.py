@@ -150,7 +150,7 @@ def plan(
         "BLOCK_N": config.block_n,
         "K_WORDS": max(16, triton.next_power_of_2(dim // PACK[keys])),
         "V_WORDS": max(16, triton.next_power_of_2(dim // PACK[values])),
-        "COLUMNS": _columns(rows * dim, config),
+        **_merging(rows, dim, config, splits),
         "PLAIN": not _is_nvidia(q) or q.dtype == torch.float32,
         "NUMBERS": tl.float32 if q.dtype == torch.float32 else tl.float16,
         "EXACT": "ieee",
@@ -204,7 +204,7 @@ def plan_latent(
         "BLOCK_N": config.block_n,
         "BLOCK_R": triton.next_power_of_2(value_width),
         "BLOCK_ROPE": triton.next_power_of_2(max(16, width - value_width)),
-        "COLUMNS": _columns(rows * value_width, config),
+        **_merging(rows, value_width, config, splits),
         "EXACT": "ieee",
     }
     return Launch(
@@ -244,9 +244,13 @@ def _outputs(
     return out, lse, scratch
 
 
-def _columns(numbers: int, config: DecodeConfig) -> int:
-    """Outputs that a program merges at once: 32 of a thread."""
-    return min(triton.next_power_of_2(numbers), 1024 * config.warps)
+def _merging(rows: int, width: int, config: DecodeConfig, splits: int) -> dict[str, int]:
+    """Columns of the output that a program merges at once, 32 numbers of a thread or fewer, and
+    from how many parts it loads them at once: 64 numbers of a thread."""
+    threads = 32 * config.warps
+    columns = min(triton.next_power_of_2(width), max(16, 32 * threads // rows))
+    at_once = max(1, 64 * threads // (rows * columns))
+    return {"COLUMNS": columns, "AT_ONCE": min(8, at_once, triton.next_power_of_2(splits))}
 
 
 def _strides(tensor: torch.Tensor | None) -> tuple[int, int, int]:
