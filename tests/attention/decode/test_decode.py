@@ -22,7 +22,7 @@ FILES = plugins.listing("decode")
 LATENT = ("mla_latent", "splice")
 KERNELS = [name for name, file in FILES.items() if "triton" in file.requires]
 QUANTISED = [name for name in KERNELS if name not in LATENT]
-PEERS = [n for n in FILES if n not in KERNELS and n != "sdpa_cudnn"]
+PEERS = [n for n in FILES if n not in KERNELS and n not in ("sdpa_cudnn", "flashinfer")]  # on a GPU
 SCALE = 0.2
 
 
