@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from assay.kv.account import cache_bytes
-from assay.models.gpt2.graphed_steps import GraphedSteps
 from assay.quality.readers import Reader
 
 
@@ -27,9 +26,13 @@ class DecodedCache:
 
 
 @torch.no_grad()
-def begin(reader: Reader, layout: str, prompt: torch.Tensor, *, residual: int) -> DecodedCache:
-    """Read the prompt [1, tokens] into a new cache in a layout."""
-    cache = reader.new_cache(layout, batch=len(prompt), residual=residual)
+def begin(
+    reader: Reader, layout: str, prompt: torch.Tensor, *, steps: int, residual: int
+) -> DecodedCache:
+    """Read the prompt [1, tokens] into a new cache in a layout, with room for `steps` more."""
+    cache = reader.new_cache(
+        layout, batch=len(prompt), residual=residual, capacity=prompt.shape[1] + steps
+    )
     reader.logits(prompt, cache)
     return DecodedCache(layout=layout, cache=cache, residual=residual, seconds=[])
 
@@ -62,5 +65,5 @@ def _in_words(kernels: Counter[str], step: Any) -> str:
     """The attention of a cache's steps, and the way that they are launched."""
     names = ", ".join(f"decode/{name}" for name in sorted(kernels))
     attention = f"read as kept by {names}" if names else "decoded whole, read by torch's attention"
-    replayed = isinstance(step, GraphedSteps)
+    replayed = hasattr(step, "graph")
     return f"{attention}; {'replays of a CUDA graph' if replayed else 'launched from Python'}"

@@ -26,7 +26,9 @@ class Reader(Protocol):
 
     def token_ids(self, text: str) -> list[int]: ...
 
-    def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any: ...
+    def new_cache(
+        self, layout: Kept, *, batch: int, residual: int = 0, capacity: int | None = None
+    ) -> Any: ...
 
     def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor: ...
 
@@ -57,10 +59,12 @@ class PretrainedReader:
     def token_ids(self, text: str) -> list[int]:
         return self.loaded.token_ids(text)
 
-    def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any:
+    def new_cache(
+        self, layout: Kept, *, batch: int, residual: int = 0, capacity: int | None = None
+    ) -> Any:
         from assay.integrations.transformers import LayoutCache
 
-        return LayoutCache(self.loaded.model, layout, residual=residual)
+        return LayoutCache(self.loaded.model, layout, residual=residual, capacity=capacity)
 
     def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor:
         """Return logits [batch, tokens, vocabulary] of tokens that follow those in the cache."""
@@ -75,8 +79,13 @@ class PretrainedReader:
         return cache.kernels
 
     def steps(self, cache: Any) -> Callable[[torch.Tensor], Any]:
-        """Return the way to read one more token of each sequence: launched from Python."""
-        return lambda ids: self.logits(ids, cache)
+        """Return the way to read one more token of each sequence: by the replay of a graph on a
+        GPU, where the cache can, else launched from Python."""
+        from assay.integrations.transformers.replayed import ReplayedSteps, why_not
+
+        if why_not(self.loaded.model, cache):
+            return lambda ids: self.logits(ids, cache)
+        return ReplayedSteps(self.loaded.model, cache)
 
     def length(self, cache: Any) -> int:
         return cache.get_seq_length()
@@ -102,9 +111,11 @@ class VariantReader:
     def token_ids(self, text: str) -> list[int]:
         return list(text.encode())
 
-    def new_cache(self, layout: Kept, *, batch: int, residual: int = 0) -> Any:
+    def new_cache(
+        self, layout: Kept, *, batch: int, residual: int = 0, capacity: int | None = None
+    ) -> Any:
         chosen = None if layout in LATENT_LAYOUTS else layout
-        return self.model.new_cache(batch, layout=chosen, residual=residual)
+        return self.model.new_cache(batch, layout=chosen, residual=residual, capacity=capacity)
 
     def logits(self, ids: torch.Tensor, cache: Any) -> torch.Tensor:
         """Return logits [batch, tokens, vocabulary] of tokens that follow those in the cache."""

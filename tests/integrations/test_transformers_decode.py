@@ -101,3 +101,35 @@ def test_a_kernel_of_another_layout_is_refused_in_words(model):
     model.set_attn_implementation(register_decode())
     with pytest.raises(BadInput, match="it reads int4, not k16v8"):
         steps(model, ids(), LayoutCache(model, "k16v8", decoder="int4"))
+
+
+@pytest.mark.parametrize("layout", ["dense", "k16v8", "int4"])
+def test_steps_that_stand_on_the_device_are_the_same(model, layout):
+    """A step as a graph replays it: it writes where a number on the device says, and reads by
+    lengths, whatever lies behind them."""
+    from assay.integrations.transformers.replayed import placed_step
+    from assay.kv.cache import DevicePlace
+
+    model.set_attn_implementation("sdpa")
+    wanted = steps(model, ids(), LayoutCache(model, layout))
+    model.set_attn_implementation(register_decode())
+    cache = LayoutCache(model, layout, capacity=32)
+    place = DevicePlace.make(2, "cpu")
+    with torch.no_grad():
+        model(ids()[:, :21], past_key_values=cache, use_cache=True)
+        for layer in cache.layers:
+            for buffer in layer.encoded.buffers.values():
+                buffer.view(torch.uint8)[..., 21:, :] = 0x7F
+        place.put(21)
+        logits = torch.cat(
+            [placed_step(model, cache, ids()[:, i : i + 1], place) for i in range(21, 24)], dim=1
+        )
+    assert (logits - wanted).abs().max() < 1e-5 * wanted.abs().max()
+    assert place.position.item() == 24
+
+
+def test_replays_say_what_they_want(model):
+    from assay.integrations.transformers import ReplayedSteps
+
+    with pytest.raises(BadInput, match="no CUDA graphs without a GPU"):
+        ReplayedSteps(model, LayoutCache(model, "k16v8", capacity=32))

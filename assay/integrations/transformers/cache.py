@@ -35,8 +35,10 @@ class LayoutCache(Cache):
         residual: int = 0,
         scales: Sequence[Any] | None = None,
         decoder: str = AUTO,
+        capacity: int | None = None,
     ) -> None:
-        """`decoder` is the kernel that reads it in a step, by its name, `auto` or `torch`."""
+        """`decoder` is the kernel that reads it in a step, by its name, `auto` or `torch`. Buffers
+        have room for `capacity` tokens from the first one on; without it they grow."""
         if not hasattr(getattr(model, "config", None), "get_text_config"):
             raise BadInput(
                 f"a cache is made from a model of transformers; given is a {type(model).__name__}"
@@ -51,7 +53,7 @@ class LayoutCache(Cache):
         super().__init__(
             layers=[
                 (
-                    EncodedCacheLayer(encoding, watch, reader=reader)
+                    EncodedCacheLayer(encoding, watch, reader=reader, capacity=capacity)
                     if kind == _FULL
                     else DynamicSlidingWindowLayer(sliding_window=config.sliding_window)
                 )
@@ -104,9 +106,11 @@ class EncodedCacheLayer(DynamicLayer):
         watch: PositionWatch | None = None,
         *,
         reader: KernelReader | None = None,
+        capacity: int | None = None,
     ) -> None:
         super().__init__()
-        self.encoding, self.encoded = encoding, EncodedLayer(encoding)
+        self.encoding, self.capacity = encoding, capacity
+        self.encoded = EncodedLayer(encoding, capacity=capacity)
         self.reader = reader
         self.watch = watch if encoding.key_bias else None
 
@@ -135,7 +139,7 @@ class EncodedCacheLayer(DynamicLayer):
         return self.encoded.length
 
     def reset(self) -> None:
-        self.encoded = EncodedLayer(self.encoding)
+        self.encoded = EncodedLayer(self.encoding, capacity=self.capacity)
         self.is_initialized = False
 
     def crop(self, tokens_to_remove: int) -> None:

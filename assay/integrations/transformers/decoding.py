@@ -42,8 +42,10 @@ class KernelReader:
         learns = torch.is_grad_enabled() and q.requires_grad
         if learns or (q.shape[2] > MOST_NEW and self.decoder == AUTO):
             return None
-        sizes = DecodeSizes.of(q, kv_heads, encoded.length)
-        return decoders.choose(encoded.encoding.layout.name, sizes, name=self.decoder)
+        layout, name = encoded.encoding.layout.name, self.decoder
+        if encoded.place is not None and name == AUTO:
+            name = layout  # a step that is replayed reads by lengths, which only kernels do well
+        return decoders.choose(layout, DecodeSizes.of(q, kv_heads, encoded.length), name=name)
 
 
 def register_decode() -> str:
@@ -81,7 +83,8 @@ def attention(
             streams = encoded.streams()
             encoded.count_reading(streams)
             reader.kernels[kernel.name] += 1
-            out = kernel.decode(query, streams, scale=scale)
+            lengths = encoded.place.lengths if encoded.place is not None else None
+            out = kernel.decode(query, streams, scale=scale, lengths=lengths)
             return out.transpose(1, 2).contiguous(), None
         read = encoded.read()
         key, value = read["k"], read["v"]

@@ -68,6 +68,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
                 reader,
                 options["paths"].get(name, name),
                 ids[:1, :prompt],
+                steps=steps,
                 residual=options["residual"],
             )
         except BadInput as error:
