@@ -55,6 +55,7 @@ SMALL = {
     "training": {"size": "tiny", "batch": 2, "length": 15},
     "decode": {"size": "tiny", "batches": [4, 1], "length": 16},
 }
+_PROBES = {"training": "training", "decode": "latency"}  # that choose a cell
 _CHECKED = 2  # sequences: float32 passes over all of them would take long
 _NOISE = 0.02  # on all weights, so that no gate that starts at zero hides its mechanism
 
@@ -66,13 +67,16 @@ def names() -> tuple[str, ...]:
 
 
 def cells(study: Study) -> list[Cell]:
-    """Two cells. Parts of models are found by their folder, so that all files there count."""
+    """Two cells, those whose probe the study has (training, or latency for decode), profiled with
+    the probe kernels. Parts of models are found by their folder, so that all files there count."""
     code = digest(code_digests(*(PACKAGE / "models").rglob("*.py")))
     settings = {"rounds": study.rounds, "warmup": study.warmup, "budget_s": ROUNDS_S}
-    common = {"settings": settings, "profiled_s": PROFILED_S, "machine": None, "code": code}
+    profiled_s = PROFILED_S if "kernels" in study.probes else 0
+    common = {"settings": settings, "profiled_s": profiled_s, "machine": None, "code": code}
     return [
         Cell(name=name, subjects=names(), device=study.device, options={**sizes, **common})
         for name, sizes in (SMALL if study.device == "cpu" else LARGE).items()
+        if _PROBES[name] in study.probes
     ]
 
 
