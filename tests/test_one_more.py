@@ -1,7 +1,7 @@
 """One more of anything is one more file: those of one_more/, in a folder of a user's own.
 
-One each of implementation, framework, probe, stage with its table, figure, part, layout, gate and
-layer. Nothing else is edited for any of them.
+One each of implementation, framework, probe, stage with its table, figure, part, layout, gate,
+layer and decode kernel. Nothing else is edited for any of them.
 """
 
 import json
@@ -87,3 +87,12 @@ def test_a_layer(folder, tmp_path):
     )  # fmt: skip
     ours = {r["metric"]: r for r in records if r.get("subject") == "half:xla"}
     assert ours["latency_ms"]["value"] > 0 and ours["error_over_budget_out"]["value"] <= 1
+
+
+def test_a_decode_kernel(folder, tmp_path):
+    records = records_of(
+        "check", "decode/sum_by_hand", "--workload", "b2_h4_kv2_q1_k70_d32_float32",
+        "--device", "cpu", cwd=tmp_path, plugins=folder,
+    )  # fmt: skip
+    ours = {r["metric"]: r for r in records if r.get("subject") == "dense:sum_by_hand"}
+    assert ours["error_over_budget_out"]["value"] <= 1

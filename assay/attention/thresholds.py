@@ -17,6 +17,7 @@ from assay.errors import BadInput
 VARIABLE = "ASSAY_THRESHOLDS"
 DEFAULT_FILE = Path("results/thresholds.json")
 _SCHEMA = 1
+_KERNEL = "kernel"  # the level at which a class without a layer is of sequences, not of a cache
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -82,7 +83,7 @@ def measured_core(
         entry
         for entry in _load(path).get(_fingerprint(), _HostThresholds([])).classes
         if entry.level == level
-        and entry.layer in (None, layer)
+        and (entry.layer == layer or (entry.layer is None and level != _KERNEL))
         and (entry.heads, entry.kv_heads, entry.head_dim) == (heads, kv_heads, head_dim)
         and entry.dtype == dtype
         and min(entry.lengths, default=keys + 1) <= keys <= max(entry.lengths)

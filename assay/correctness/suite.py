@@ -102,7 +102,7 @@ def run(
         if any(result.status in FAILED for result in results):
             yield failure(tested, name, probes[name], results, evidence(name, passing))
         else:
-            yield _summary(tested, name, results, planned=len(specs), needed=needed)
+            yield summary(tested, name, results, planned=len(specs), needed=needed)
 
 
 @dataclass(kw_only=True)
@@ -211,7 +211,7 @@ def _note(
     )
 
 
-def _summary(
+def summary(
     tested: TestedImplementation,
     name: str,
     results: Sequence[CaseResult],

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from assay.records.schema import CELL_METRICS, MODELS, NOT_EXAMINED, Measurement, Record, Status
 
-CHECKING = ("suite", "check")  # the stages that judge and measure no cost
+SUITES = ("suite", "decode_suite")  # the stages that judge on cases of their own
+CHECKING = (*SUITES, "check")  # the stages that judge and measure no cost
 # The metric of an error as a share of what the accuracy check allows; the tensor's name follows.
 ERROR_OVER_BUDGET = "error_over_budget_"
 # Metrics of a check that is made within a cell of another stage begin like this.

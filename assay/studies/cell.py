@@ -122,9 +122,10 @@ def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
     if not cell.probes or not cell.kind:
         return {}
     folders = cell.plugin_folders
-    # A subject such as gemma:cudnn is the layer gemma with one of its cores.
-    files = {name: name.partition(":")[0] for name in cell.subjects}
-    return {name: plugins.find(cell.kind, file, folders) for name, file in files.items()}
+    return {
+        name: plugins.find(cell.kind, subjects.plugin_name(cell.kind, name), folders)
+        for name in cell.subjects
+    }
 
 
 def fingerprint(stage: str, cell: Cell, host: Host) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from assay import plugins
+from assay.correctness.decode.cases import DecodeCases
 from assay.host import Host
 from assay.models import layer
 from assay.records.run import RunFolder
@@ -20,12 +21,14 @@ from assay.studies.cell import Cell, outcome
 from assay.studies.execute import cell_limits
 from assay.studies.job import Job
 from assay.studies.plan import Obstacles, PlannedStage
-from assay.studies.stages import capture, models
+from assay.studies.stages import capture, decode, models
 from assay.studies.study import Study
+from assay.subjects.decode import names
 from assay.workloads.spec import WorkloadSpec
 
 LOG = "stderr.log"  # of the folder that a step is run in
-_OF_OTHERS = ("host", "capture", "layers", "models")  # stages without implementations
+# Stages without implementations of sequences.
+_OF_OTHERS = ("host", "capture", "layers", "models", "decode", "decode_suite")
 _STEP = ("step",)  # the gate that trains a model
 _TOKENS = 8  # of a capture
 
@@ -94,6 +97,7 @@ def steps(study: Study, scratch: Path) -> list[StepCells]:
         *(_capture(study, scratch) if "capture" in study.stages else ()),
         *(_implementations(study) if set(study.stages) - set(_OF_OTHERS) else ()),
         *(_layers(study) if "layers" in study.stages else ()),
+        *(_decoders(study) if {"decode", "decode_suite"} & set(study.stages) else ()),
         *(_models(study) if "models" in study.stages else ()),
     ]
     return [
@@ -139,6 +143,18 @@ def _layers(study: Study) -> Iterator[StepCells]:
     for name in study.layers:
         settings = {"STAGES": "layers", "LAYERS": name}
         yield _of_workloads("layers", layer.KIND, name, suited, study, settings)
+
+
+def _decoders(study: Study) -> Iterator[StepCells]:
+    if "decode" in study.stages:
+        specs = _smallest(decode.suited(study))
+    else:  # the suite makes its own, of heads and of latents
+        cases = DecodeCases(seed=study.seed, quick=True, dtypes=study.dtypes, latent=False)
+        specs = [cases.spec(), replace(cases, latent=True).spec()]
+    for name in study.decoders:
+        settings = {"STAGES": "decode", "DECODERS": names.entry(name, study.plugin_folders)}
+        step = _of_workloads("decode", names.KIND, name, specs, study, settings)
+        yield replace(step, cells=tuple(decode.with_layouts(cell) for cell in step.cells))
 
 
 def _models(study: Study) -> Iterator[StepCells]:

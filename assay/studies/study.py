@@ -5,7 +5,7 @@ field that names plugins says of which kind in its metadata, `{"kind": "probes"}
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from assay.models import layer
 from assay.performance.rounds import RoundSettings
 from assay.studies import lists
 from assay.studies.config_file import unquote
+from assay.subjects.decode import names as decode_names
 from assay.workloads.spec import DTYPES, MASKS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -76,6 +77,7 @@ class Study:
     implementations: tuple[str, ...] = _plugins("sequence")
     probes: tuple[str, ...] = _plugins("probes")
     layers: tuple[str, ...] = field(metadata={"kind": layer.KIND, "cores": True})
+    decoders: tuple[str, ...] = field(metadata={"kind": decode_names.KIND, "layouts": True})
     models: tuple[str, ...] = field(metadata={"models": True})  # a file's entry has its whole path
     models_latent_width: int = _read(int)  # 0: each model's own
     models_splice_ratio: float | None = _read(_share)  # None: each model's own
@@ -147,7 +149,9 @@ def build(
         try:
             values[item.name] = _value(unquote(config[symbol]), item.metadata, folders)
             if item.metadata.get("many"):
-                folders += _files(unquote(config[symbol]))
+                folders += _files(unquote(config[symbol]).split(","))
+            elif "layouts" in item.metadata:
+                folders += _files(map(decode_names.place, unquote(config[symbol]).split(",")))
         except BadInput as error:
             prefix = (prefixes or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
             raise BadInput(f"{prefix}: {error}") from error
@@ -163,6 +167,8 @@ def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> A
     kind = metadata["kind"]
     if "cores" in metadata:
         return _with_cores(text, folders)
+    if "layouts" in metadata:
+        return _with_layouts(text, folders)
     if metadata["empty"] and not text:
         return ()
     return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
@@ -194,6 +200,19 @@ def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     return names
 
 
+def _with_layouts(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    """Decode kernels, each with the layout that it reads, as layout:file; none where the text is
+    empty."""
+    if text == ALL:
+        return decode_names.names(folders)
+    entries = lists.entries(text)
+    if ALL in entries:
+        raise BadInput(f"{ALL!r} stands alone; wanted {ALL} or a list of kernels")
+    named = [decode_names.completed(entry, folders) for entry in entries]
+    lists.refuse_repeats(named, entries=entries)
+    return tuple(named)
+
+
 def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     """Entries of which each names a model or a group of them."""
     from assay.correctness.models import selection
@@ -212,6 +231,6 @@ def _found(kind: str, entry: str, folders: Sequence[Path]) -> str:
     return plugin.name
 
 
-def _files(text: str) -> tuple[Path, ...]:
+def _files(entries: Iterable[str]) -> tuple[Path, ...]:
     """The entries of a list that are paths of files: each is a plugin folder of one."""
-    return plugins.check_folders(Path(e) for e in text.split(",") if e.endswith(".py"))
+    return plugins.check_folders(Path(entry) for entry in entries if entry.endswith(".py"))

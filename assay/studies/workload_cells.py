@@ -18,7 +18,7 @@ from assay.performance import cell as measuring
 from assay.performance.cell import CellRequest
 from assay.performance.rounds import RoundSettings
 from assay.records.schema import Measurement, Record
-from assay.records.verdicts import cases_run, is_verdict, is_wrong
+from assay.records.verdicts import SUITES, cases_run, is_verdict, is_wrong
 from assay.studies.cell import Cell, implementations, options_of, settings_of
 from assay.studies.study import Study
 from assay.subjects.contract import Subject
@@ -138,7 +138,7 @@ def _why_unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | 
     assert cell.workload
     of_subject = [record for record in earlier if record.subject == subject]
     broken = next(
-        (record for record in of_subject if record.stage == "suite" and is_wrong(record)), None
+        (record for record in of_subject if record.stage in SUITES and is_wrong(record)), None
     )
     if broken:
         fails = "its" if cases_run(broken) else "it fails"

@@ -39,11 +39,16 @@ def ask(
 
 
 def _name_elsewhere(call: Subject) -> str | None:
-    """Name by which another process loads an implementation: its file, or of our layers its own."""
-    if call.kind == "sequence":
-        path = call.implementation.path
-        return str(path.resolve()) if path else None
-    return call.name if call.name.partition(":")[0] in plugins.listing(call.kind) else None
+    """Name by which another process loads an implementation: its file, with the layout that a
+    decode kernel reads, or of our layers its own."""
+    if call.kind == "layers":
+        ours = subjects.plugin_name(call.kind, call.name) in plugins.listing(call.kind)
+        return call.name if ours else None
+    path = call.implementation.path
+    if path is None:
+        return None
+    layout = f"{call.name.partition(':')[0]}:" if call.kind == "decode" else ""
+    return f"{layout}{path.resolve()}"
 
 
 def bound(request: Mapping[str, Any]) -> Subject:

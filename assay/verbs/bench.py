@@ -52,12 +52,14 @@ def bench(
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
-    from assay.verbs import _regression
+    from assay.verbs import _decoding, _regression
     from assay.verbs._running import run_adhoc
 
+    # The first implementation is the one that ratios are taken against.
+    compared = [name for name in (versus, *(names or ()), impl) if name]
+    decoders = _decoding.chosen(compared)
     settings = flags.as_settings(
-        # The first implementation is the one that ratios are taken against.
-        impl=",".join(filter(None, [versus, *(names or ()), impl])) or None,
+        impl=None if decoders else ",".join(compared) or None,
         workload=workload,
         probe=probe,
         device=device,
@@ -65,13 +67,19 @@ def bench(
         seed=seed,
         quick=quick,
     )
+    if decoders:
+        refused = {"--aa": itself, "--comparisons": comparisons, "--against": against}
+        _decoding.refuse_flags(refused, "noise is measured with implementations of sequences")
+        settings += [f"DECODERS={decoders}", *(_decoding.QUICK if quick and not workload else ())]
     if quick and not (names or impl or config or against):
         settings = [f"IMPLEMENTATIONS={QUICK}", *settings]
     settings += [f"NOISE_COMPARISONS={comparisons}"] if comparisons else []
     earlier = _regression.Earlier.read(against) if against else None
     # Each implementation is checked on the very workload before it is timed; quick, that is all.
     stages = ["host", "bench"] if quick else ["host", "suite", "bench"]
-    if itself:
+    if decoders:
+        stages = ["host", "decode"] if quick else ["host", "decode_suite", "decode"]
+    elif itself:
         stages = ["check", "noise"]
     elif earlier:
         _refuse_unnamed(earlier, against, names or impl)

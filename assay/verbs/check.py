@@ -80,17 +80,24 @@ def check(
             config=None, sets=sets, plugins=plugins, flags=["STAGES=models", f"MODELS={chosen}"]
         )
         finish(_check_models(study, out=out, as_json=as_json, dry_run=dry_run))
+    from assay.verbs import _decoding
     from assay.verbs._running import run_adhoc
 
-    settings = flags.as_settings(
-        impl=_chosen([*(names or ()), *([impl] if impl else ())], framework, plugins or ()),
-        workload=workload,
-        probe=probe,
-        device=device,
-        dtype=dtype,
-        seed=seed,
-        quick=quick,
-    )
+    shared = {"workload": workload, "probe": probe, "device": device, "dtype": dtype}
+    shared |= {"seed": seed, "quick": quick}
+    named = [*(names or ()), *([impl] if impl else ())]
+    if decoders := _decoding.chosen(named):
+        others = {"--framework": framework, "--cases": cases}
+        _decoding.refuse_flags(others, "random cases and frameworks are those of sequences")
+        settings = _decoding.check_settings(decoders, workload, probe, plugins or ())
+        settings += [] if config else [f"DTYPES={DTYPES}"]
+        settings += [f"SUITE_BUDGET_S={budget_s}"] if budget_s else []
+        settings += flags.as_settings(**shared)
+        study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
+        _refuse_no_probe(study, _decoding.known_probes(study))
+        judge = _decoding.check_code
+        finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
+    settings = flags.as_settings(impl=_chosen(named, framework, plugins or ()), **shared)
     settings += [f"SUITE_CASES={cases}"] if cases else []
     settings += [f"SUITE_BUDGET_S={budget_s}"] if budget_s else []
     # Workloads that are named are what is asked about; else the suite makes its own.
@@ -102,7 +109,7 @@ def check(
         plugins=plugins,
         flags=[f"STAGES={stage}", *(() if config else (f"DTYPES={DTYPES}",)), *settings],
     )
-    _refuse_no_probe(study)
+    _refuse_no_probe(study, _known_probes(study))
     finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run))
 
 
@@ -151,13 +158,18 @@ def _make_own_cases(probes: str | None, folders: Sequence[Path]) -> bool:
     return any("cases" in p.functions and not p.literals["EVERY_WORKLOAD"] for p in named)
 
 
-def _refuse_no_probe(study: "Study") -> None:
-    """A check that checks nothing must not hold."""
+def _known_probes(study: "Study") -> list[str]:
+    """The probes of correctness."""
     from assay import plugins
-    from assay.errors import BadInput
 
     probes = plugins.listing("probes", study.plugin_folders)
-    known = [name for name, probe in probes.items() if probe.literals["STAGE"] == "check"]
+    return [name for name, probe in probes.items() if probe.literals["STAGE"] == "check"]
+
+
+def _refuse_no_probe(study: "Study", known: Sequence[str]) -> None:
+    """A check that checks nothing must not hold."""
+    from assay.errors import BadInput
+
     if not set(known) & set(study.probes):
         chosen = ", ".join(study.probes)
         raise BadInput(f"{chosen} says nothing of correctness; wanted some of {', '.join(known)}")

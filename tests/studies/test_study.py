@@ -126,6 +126,7 @@ def test_plugin_fields_say_their_kind():
         "implementations": "sequence",
         "probes": "probes",
         "layers": "layers",
+        "decoders": "decode",
         "cache_layouts": "layouts",
         "search_oom": "sequence",
         "engine": "engines",

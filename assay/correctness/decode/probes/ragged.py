@@ -1,0 +1,36 @@
+"""Sequences of different lengths, NaN behind each: none of it may be seen."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from assay.correctness import judge
+from assay.correctness.decode.cases import DecodeCases
+from assay.host import Host
+from assay.records.schema import Measurement
+from assay.subjects.decode import DecodeSubject
+from assay.workloads.spec import WorkloadSpec
+from assay.workloads.workload import Workload
+
+_CAUSE = "lengths are not kept to: keys behind the end of a sequence are read, or its last are not"
+
+
+def cases(generator: DecodeCases) -> list[WorkloadSpec]:
+    """Return batches whose lengths are drawn, with one new token and with several; none where a
+    kernel takes no lengths."""
+    if "lengths" not in generator.accepts:
+        return []
+    common = {"padded": True, "batch": 4, "group": 2}
+    lengths = ((1, 65), (3, 40)) if generator.quick else ((1, 65), (3, 40), (1, 130))
+    pairs = ({"query_length": new, "key_length": keys} for new, keys in lengths)
+    return generator.by_turns(*({**common, **pair} for pair in pairs))
+
+
+def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measurement]:
+    """Compare the lengths that were drawn, then none, one, the longest and one less."""
+    spec = workload.spec
+    last = spec.key_length
+    edges = np.resize(np.array([0, last, 1, last - 1], np.int32), spec.batch)
+    at_edges = call.on(replace(workload, spec=replace(spec, padded=True), lengths=edges))
+    comparisons = [c for each in (call, at_edges) for c in judge.compare_forward(each)]
+    return [judge.worst("ragged", comparisons, cause=_CAUSE)]

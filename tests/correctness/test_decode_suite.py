@@ -1,0 +1,135 @@
+"""The suite of decode kernels: a right one holds, and every planted fault is seen by a probe."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from assay import host, plugins
+from assay.correctness.decode import suite
+from assay.correctness.decode.cases import DecodeCases
+from assay.subjects import decode
+
+EXAMPLE = Path(__file__).parent.parent.parent / "docs" / "examples" / "my_decode.py"
+OWN = [n for n, p in plugins.listing("probes").items() if p.literals["STAGE"] == suite.STAGE]
+PROBES = (*OWN, *suite.SHARED)
+ALL = frozenset({"lengths", "pages"})
+END = ").to(q.dtype)\n"
+# Text of the example and what stands there instead, and a probe that must see it.
+FAULTS = {
+    "ignores_lengths": ("if lengths is None:", "if True:", "ragged"),
+    "misses_the_last_key": ("+ token + 1", "+ token", "tails"),
+    "sees_a_key_too_many": ("+ token + 1", "+ token + 2", "new_tokens"),
+    "ignores_the_value_scale": (' * streams["v_scale"].float()', "", "tails"),
+    "groups_wrongly": ("x.repeat_interleave(group, dim=1)", "x.repeat(1, group, 1, 1)", "grouping"),
+    "does_not_normalise": ("scores.softmax(-1)", "scores.exp()", "tails"),
+    "is_aligned_top_left": (
+        "lengths[:, None] - new + token + 1",
+        "lengths[:, None] * (new == 1) + token + (new > 1)",
+        "new_tokens",
+    ),
+    "averages_blind_rows": (".masked_fill(~visible, 0)", ".nan_to_num(1.0)", "ragged"),
+    "copies_its_first_result": (
+        "    return (weights",
+        "    return KEPT.setdefault((q.shape, k.shape, q.dtype), (weights",
+        "fresh_values",
+    ),
+    "keeps_what_it_made_of_a_pointer": (
+        "    k, v = (x.repeat",
+        '    k, v = KEPT.setdefault(streams["k"].data_ptr(), (k, v))\n    k, v = (x.repeat',
+        "fresh_values",
+    ),
+    "writes_into_the_cache": (
+        "    k, v = (x.repeat",
+        '    streams["k"].mul_(2)\n    k, v = (x.repeat',
+        "fresh_values",
+    ),
+    "shares_a_maximum": (
+        "scores.softmax(-1)",
+        "(w := (scores - scores.amax() / 3).exp()) / w.sum(-1, keepdim=True)",
+        "neighbours",
+    ),
+    "depends_on_chance": (
+        "(scale * q.float() @ k.mT)",
+        "(scale * q.float() @ k.mT + 1e-6 * torch.rand(()))",
+        "determinism",
+    ),
+    "overflows": ("(scale * q.float() @ k.mT)", "(q.float() @ (k * 1e20).mT * scale / 1e20)",
+                  "magnitudes"),
+}  # fmt: skip
+
+
+def verdicts(file: Path, *probes: str, device: str = "cpu") -> dict:
+    """The measurement of each probe, on its quick cases in float32 and float16."""
+    reader = decode.load(str(file))
+    tested = suite.TestedReader(
+        implementation=reader, host=host.inspect(commit=False), device=device
+    )
+    generator, _ = suite.generator_for(tested, seed=0, quick=True, dtypes=("float32", "float16"))
+    loaded = {name: plugins.load(plugins.find("probes", name)) for name in probes or PROBES}
+    items = suite.run(tested, loaded, generator, budget_s=120)
+    return {m.metric: m for m in items if hasattr(m, "metric")}
+
+
+def test_the_page_shows_the_example() -> None:
+    page = EXAMPLE.parent.parent / "kernels" / "decode.md"
+    assert EXAMPLE.read_text() in page.read_text()
+
+
+def test_a_right_kernel_holds() -> None:
+    results = verdicts(EXAMPLE)
+    assert set(results) == set(PROBES) - {"paged"}  # it takes no pages
+    assert {m.status for m in results.values()} == {"ok"}, results
+    assert len(results["tails"].samples) == 7
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_fails(name, tmp_path) -> None:
+    before, after, probe = FAULTS[name]
+    text = EXAMPLE.read_text()
+    assert before in text
+    text = text.replace(before, after).replace('ACCEPTS = ("', 'KEPT = {}\nACCEPTS = ("')
+    if "KEPT.setdefault((q" in text:
+        text = text.replace(END, f"{END[:-1]})\n")
+    file = tmp_path / f"{name}.py"
+    file.write_text(text)
+    result = verdicts(file, probe)[probe]
+    assert result.status == "failed", result
+    assert re.search(r"smallest failing case b\d+_h\d+.*; \d+ of \d+ cases fail$", result.reason)
+
+
+def test_pages_that_are_not_followed_fail(tmp_path) -> None:
+    text = EXAMPLE.read_text().replace('("lengths",)', '("lengths", "pages")')
+    gathered = (
+        "lengths=None, pages=None):\n    if pages is not None:\n        streams = {n: t.view(torch."
+        "uint8)[pages.long()].transpose(1, 2).flatten(2, 3).view(t.dtype)\n"
+        "            for n, t in streams.items()}\n"
+    )
+    right = re.sub(r"lengths=None\):.*\n", lambda _: gathered, text)
+    (tmp_path / "followed.py").write_text(right)
+    assert verdicts(tmp_path / "followed.py", "paged")["paged"].status == "ok"
+    (tmp_path / "sorted.py").write_text(right.replace("pages.long()", "pages.long().sort(-1)[0]"))
+    result = verdicts(tmp_path / "sorted.py", "paged")["paged"]
+    assert result.status == "failed" and "pages are not followed" in result.cause
+
+
+def test_cases_of_latents_have_one_row_for_all_heads() -> None:
+    generator = DecodeCases(seed=0, quick=False, dtypes=("float32",), latent=True, accepts=ALL)
+    loaded = {name: plugins.load(plugins.find("probes", name)) for name in PROBES}
+    specs = [s for name in PROBES for s in suite.cases_of(name, loaded[name], generator)]
+    assert {spec.kv_heads for spec in specs} == {1}
+    assert {spec.head_dim for spec in specs} == {256, 288}
+    assert {spec.query_length for spec in specs} >= {1, 2, 16}
+
+
+def test_time_that_is_over_is_incomplete() -> None:
+    reader = decode.load(str(EXAMPLE))
+    tested = suite.TestedReader(
+        implementation=reader, host=host.inspect(commit=False), device="cpu"
+    )
+    generator = DecodeCases(seed=0, quick=True, dtypes=("float32",), latent=False)
+    loaded = {"tails": plugins.load(plugins.find("probes", "tails"))}
+    (result,) = suite.run(tested, loaded, generator, budget_s=-1.0)
+    assert result.status == "timeout" and "0 of 7 cases run" in result.reason
