@@ -9,10 +9,12 @@ from typing import Any
 from assay.laws.pairs import CellKey, cell_key
 from assay.records.schema import Record
 
-MEASURING = ("bench", "layers")  # the stages whose records laws are fitted to
+DECODE = "decode"  # the stage whose workloads are steps of decoding: few queries, any keys
+MEASURING = ("bench", "layers", DECODE)  # the stages whose records laws are fitted to
 # A record of how something ended does not give its level; its stage does.
 _LEVELS = {"layers": "layer"}
 _LENGTHS = re.compile(r"_q\d+_k\d+(?=_|$)")
+_KEYS = re.compile(r"(?<=\d)_k\d+(?=_|$)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +24,9 @@ class CurveSetting:
     host: str
     stage: str
     level: str
-    shape: str  # the workload's name without lengths: b1_h32_kv8_d128_causal_bfloat16
+    # The workload's name without lengths: b1_h32_kv8_d128_causal_bfloat16; of a step of decoding,
+    # with its queries.
+    shape: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +43,13 @@ class LengthCurve:
 
 
 def length_of(record: Record) -> int | None:
-    """Length of a workload with as many queries as keys; None for any other."""
+    """Length of a workload with as many queries as keys, or the keys of a step of decoding; None
+    for any other."""
     spec = record.workload.spec if record.workload else {}
     length = spec.get("key_length")
-    square = isinstance(length, int) and length > 0 and spec.get("query_length") == length
-    return length if square else None
+    if not isinstance(length, int) or length < 1:
+        return None
+    return length if record.stage == DECODE or spec.get("query_length") == length else None
 
 
 def setting_of(record: Record) -> CurveSetting:
@@ -53,7 +59,7 @@ def setting_of(record: Record) -> CurveSetting:
         host=record.host,
         stage=record.stage,
         level=record.level or _LEVELS.get(record.stage, "kernel"),
-        shape=_LENGTHS.sub("", record.workload.name),
+        shape=(_KEYS if record.stage == DECODE else _LENGTHS).sub("", record.workload.name),
     )
 
 

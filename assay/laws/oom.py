@@ -9,7 +9,7 @@ the device has, less what the framework and its context hold before the first te
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assay.laws.curves import LengthCurve, curves, setting_of
+from assay.laws.curves import DECODE, LengthCurve, curves, setting_of
 from assay.laws.growth import Polynomial, fit_polynomial, upper
 from assay.laws.rates import Quantity
 from assay.records.schema import ELEMENT_BYTES, Record
@@ -48,7 +48,8 @@ def oom_lengths(
 ) -> list[OomLength]:
     """A prediction, or the reason why there is none, for every curve of a peak.
 
-    `capacities` are in bytes, by host.
+    `capacities` are in bytes, by host. Steps of decoding are left out: the bytes of their inputs
+    are those of a layout, which no specification gives.
     """
     observed = {
         (record.host, setting_of(record).shape, record.subject, record.metric): record.value
@@ -60,7 +61,7 @@ def oom_lengths(
     }
     return [
         _oom_length(curve, _room(curve.setting.host, capacities, records), observed)
-        for curve in curves(records, (FORWARD, TRAINING))
+        for curve in curves([r for r in records if r.stage != DECODE], (FORWARD, TRAINING))
     ]
 
 

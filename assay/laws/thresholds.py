@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from assay.laws.curves import cells_by_length, length_of, setting_of
+from assay.laws.curves import DECODE, cells_by_length, length_of, setting_of
 from assay.laws.pairs import interval, log_ratios, resampled_medians, why_unpaired
 from assay.records.schema import Record
 from assay.records.verdicts import CHECKING
@@ -25,7 +25,8 @@ _PLAIN = {*_CLASS, "batch", "query_length", "key_length", "seed"}
 
 @dataclass(frozen=True, kw_only=True)
 class WorkloadClass:
-    """A class of workloads on one machine. `layer` is that of subjects called layer:core."""
+    """A class of workloads on one machine. `layer` is that of subjects called layer:core, and the
+    layout of decode kernels, which are called layout:file."""
 
     host: str
     level: str
@@ -122,10 +123,12 @@ def _class_of(record: Record) -> WorkloadClass | None:
     level = setting_of(record).level
     if level == "layer" and not colon:
         return None  # a layer with the core that it chooses itself
+    if record.stage == DECODE and spec["query_length"] != 1:
+        return None  # who asks for a kernel decodes token by token
     return WorkloadClass(
         host=record.host,
         level=level,
-        layer=layer if level == "layer" else None,
+        layer=layer if colon else None,
         **{name: spec[name] for name in _CLASS},
     )
 

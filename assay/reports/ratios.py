@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from assay.laws.pairs import PAIRED_METRICS, Ratio, ratio
 from assay.records.schema import Record
+from assay.reports.byte_bound import REFUSED, WITHHELD, bounded
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table, workload_or_cell
 
@@ -42,10 +43,14 @@ def subject_order(records: Sequence[Record], metric: str) -> list[str]:
     return ordered
 
 
-def ratios_to_baseline(records: Sequence[Record], metric: str) -> dict[int, Ratio]:
+def ratios_to_baseline(
+    records: Sequence[Record], metric: str, *, run: Sequence[Record] | None = None
+) -> dict[int, Ratio]:
     """The ratio of each record of `metric` of one stage to the baseline's of its cell, by `id`.
 
-    The baseline is the same in every cell: where it has no time, there is no ratio.
+    The baseline is the same in every cell: where it has no time, there is no ratio. Of decode
+    kernels there is none that the bytes of their caches do not explain (byte_bound.py), for which
+    `run` has the records of all stages.
     """
     first = baseline(records, metric)
     if first is None:
@@ -61,15 +66,31 @@ def ratios_to_baseline(records: Sequence[Record], metric: str) -> dict[int, Rati
         else:
             reason = f"{first} was not timed in this cell"
             ratios[id(record)] = Ratio(subject=record.subject, against=first, reason=reason)
-    return ratios
+    return bounded(ratios, timed, records if run is None else run)
+
+
+def ratio_entry(ratio: Ratio) -> Entry:
+    """A ratio with its interval; in its place the word for one that is withheld or refused."""
+    if ratio.value is None:
+        word = ratio.reason.partition(":")[0]
+        kept = word in (WITHHELD, REFUSED)
+        return Entry(text=word if kept else DASH, hint=ratio.reason, tone=REFUSED if kept else "")
+    detail = ""
+    if ratio.low is not None and ratio.high is not None:
+        detail = f"{_short(ratio.low)}–{_short(ratio.high)}"
+    return Entry(text=_short(ratio.value), detail=detail, value=ratio.value, hint=ratio.reason)
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
 def ratio_table(stage: str, records: Sequence[Record]) -> Table | None:
     """Each subject of a stage against the baseline; None where nothing was measured in pairs."""
-    records = [record for record in records if record.stage == stage]
+    run, records = records, [record for record in records if record.stage == stage]
     ratios: dict[int, Ratio] = {}
     for metric in PAIRED_METRICS:
-        ratios |= ratios_to_baseline(records, metric)
+        ratios |= ratios_to_baseline(records, metric, run=run)
     rows = tuple(_row(record, ratios[id(record)]) for record in records if id(record) in ratios)
     if not rows:
         return None

@@ -145,7 +145,7 @@ def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
     for stage in dict.fromkeys(record.stage for record in records):
         of_stage = [record for record in records if record.stage == stage]
         for metric in PAIRED_METRICS:
-            for key, ratio in ratios_to_baseline(of_stage, metric).items():
+            for key, ratio in ratios_to_baseline(of_stage, metric, run=records).items():
                 fields = {name: getattr(ratio, name) for name in _RATIO}
                 derived.setdefault(key, {})["ratio"] = {**fields, "reason": ratio.reason or None}
     for key, rate in rates(records).items():

@@ -134,7 +134,7 @@ def speed_rows(stage: str, records: Sequence[Record]) -> list[Row]:
         if record.unit or record.value is not None:  # how a probe ended has neither
             row.records[record.metric] = record
     _add_rates(rows.values(), records)
-    _add_ratios(rows.values(), measured)
+    _add_ratios(rows.values(), measured, records)
     subjects = subject_order(measured, FORWARD)
     return sorted(rows.values(), key=lambda row: (_sort_key(row), _rank(row.subject, subjects)))
 
@@ -220,9 +220,9 @@ def _add_rates(rows: Iterable[Row], records: Sequence[Record]) -> None:
         )
 
 
-def _add_ratios(rows: Iterable[Row], records: Sequence[Record]) -> None:
+def _add_ratios(rows: Iterable[Row], records: Sequence[Record], run: Sequence[Record]) -> None:
     for metric in PAIRED_METRICS:
-        ratios = ratios_to_baseline(records, metric)
+        ratios = ratios_to_baseline(records, metric, run=run)
         for row in rows:
             record = row.records.get(metric)
             if record is not None and id(record) in ratios:

@@ -11,7 +11,7 @@ import msgspec
 
 from assay.laws.curves import MEASURING
 from assay.records.schema import Record
-from assay.records.verdicts import CHECKING, is_verdict, is_wrong
+from assay.records.verdicts import CHECKING, SUITES, is_verdict, is_wrong
 from assay.reports.contents import Contents
 
 WITHHELD = "speed withheld"  # the beginning of such a record's reason
@@ -29,7 +29,7 @@ def withhold_unchecked(contents: Contents) -> Contents:
 
 def refuse_unchecked(records: Sequence[Record]) -> list[Record]:
     """The records in their order, a speed without a passed check as refused, with the reason."""
-    suite = {r.subject: r for r in reversed(records) if r.stage == "suite" and is_wrong(r)}
+    suite = {r.subject: r for r in reversed(records) if r.stage in SUITES and is_wrong(r)}
     checks: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         if is_verdict(record) and record.workload:

@@ -6,7 +6,7 @@ from assay.records.schema import Record
 from assay.reports.speed_rows import Row, row_table, short_kernel, speed_rows
 from assay.reports.table import Entry, Table
 
-STAGES = ("bench", "layers")
+STAGES = ("bench", "layers", "decode")
 PLACE = 40
 _COUNTS = {
     "kernels": "kernels",

@@ -7,7 +7,7 @@ from assay.reports.numerals import DASH, size_in_bytes
 from assay.reports.speed_rows import NONE_KNOWN, Row, row_table, speed_rows
 from assay.reports.table import Entry, Table
 
-STAGES = ("bench", "layers")
+STAGES = ("bench", "layers", "decode")
 PLACE = 30
 PEAKS = {"forward_peak_bytes": "forward", "training_peak_bytes": "both"}
 _UNEXPLAINED = ".unexplained"

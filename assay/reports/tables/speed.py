@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
-from assay.laws.pairs import Ratio
 from assay.records.schema import Record
 from assay.reports.numerals import DASH, number
-from assay.reports.ratios import baseline
+from assay.reports.ratios import baseline, ratio_entry
 from assay.reports.speed_rows import (
     BACKWARD,
     FORWARD,
@@ -65,20 +64,7 @@ def _ratio(row: Row, metric: str, first: str | None) -> Entry:
     ratio = row.ratios.get(metric)
     if ratio is None:
         return row.absent(metric)
-    if ratio.value is None:
-        return Entry(text=DASH, hint=ratio.reason)
-    text, detail = _short(ratio.value), _interval(ratio)
-    return Entry(text=text, detail=detail, value=ratio.value, hint=ratio.reason)
-
-
-def _interval(ratio: Ratio) -> str:
-    if ratio.low is None or ratio.high is None:
-        return ""
-    return f"{_short(ratio.low)}–{_short(ratio.high)}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+    return ratio_entry(ratio)
 
 
 def _rate(row: Row, quantity: str) -> Entry:

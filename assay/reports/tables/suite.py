@@ -16,7 +16,7 @@ from assay.records.verdicts import (
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table
 
-STAGES = ("suite",)
+STAGES = ("suite", "decode_suite")
 _WORDS = {"ok": "ok", "failed": "FAILS", "oom": "OOM", "timeout": "HANGS"}
 _NOTE = (
     "A verdict is followed by the number of cases and the worst error as a share of its budget; "
