@@ -145,7 +145,7 @@ def judged(row: dict, own: list[float] | None, samples: dict, dense_bytes: int) 
         ours = median(b / a for a, b in zip(own, samples["dense"], strict=True))
         if ours > bound * 1.02:
             return {
-                **judged,
+                **row_of_times,
                 "ratio": None,
                 "reason": f"{ratio:.2f} is above the bound {bound:.2f}",
             }
