@@ -135,15 +135,40 @@ def test_steps_that_stand_on_the_device_are_the_same(name, layout):
     [
         ("GPT2", {}, "without a GPU"),
         ("GPT2_MLA", {}, "without a GPU"),
+        ("GPT2", {"decoder": "torch"}, "asked to decode without kernels"),
+        ("GPT2", {"layout": "k16v8_block"}, "no kernel reads k16v8_block as it is kept"),
+        ("GPT2", {"layout": "k16v8", "residual": 4}, "no kernel reads k16v8 as it is kept"),
+        ("GPT2", {"layout": "k16v8"}, "its cache is empty"),
+        ("GPT2_MLA_ROPE", {}, "turned by the host's count"),
+        ("GPT2_MLA2_RA", {}, "keeps queries beside latents"),
+        ("GPT2_RABAND", {}, "keys and queries of earlier tokens together"),
+        ("GPT2_RACT", {}, "keeps weights in memory"),
+        ("GPT2_MG", {}, "hand on more than the stream"),
     ],
 )
-def test_graphs_need_a_gpu_and_say_so(name, options, reason):
+def test_what_cannot_be_replayed_says_why(name, options, reason):
     model = made(name)
     cache = model.new_cache(BATCH, **options)
     assert reason in graphed_steps.why_not(model, cache)
     assert model.graphed_steps(cache) is None
     with pytest.raises(BadInput, match=reason):
         graphed_steps.GraphedSteps(model, cache)
+
+
+@pytest.mark.parametrize("name", ["GPT2_MLA", "GPT2_MLA2"])
+def test_a_long_prompt_goes_without_the_kernel_that_is_named(name):
+    """Of many new tokens heads are made of the latents, which are no cache: a kernel that reads
+    latents was looked for there and refused."""
+    model = made(name, d_latent=128)
+    idx = torch.randint(61, (BATCH, 30), generator=torch.Generator().manual_seed(2))
+    assert not model.h[0].attn.source._pays_to_absorb(29)
+    cache = model.new_cache(BATCH, decoder=KERNELS[name])
+    with torch.no_grad():
+        model(idx[:, :29], cache=cache)
+        assert not any(layer.kernels for layer in cache.layers)
+        logits = model(idx[:, 29:], cache=cache)[0]
+        whole = model(idx)[0][:, 29:]
+    assert (logits - whole).abs().max() < 1e-5 * whole.abs().max()
 
 
 @pytest.mark.parametrize(

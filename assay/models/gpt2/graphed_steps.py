@@ -8,33 +8,42 @@ from typing import Any
 
 import torch
 
-from assay.attention.decoders import OWN
+from assay.attention.decoders import OWN, readers
 from assay.errors import BadInput
-from assay.kv.cache import Cache, DevicePlace
+from assay.kv.cache import Cache, DevicePlace, LayerCache
 
 _WARM_UP = 3  # calls before the capture: what is done only once must not be in it
 
 
 def why_not(model: Any, cache: Cache) -> str | None:
     """The reason why steps of a model through a cache cannot be captured; None where they can."""
+    for block, layer in zip(model.h, cache.layers, strict=True):
+        if reason := _why_not(block, layer):
+            return reason
     if model.wte.weight.device.type != "cuda":
         return "there are no CUDA graphs without a GPU"
-    for block, layer in zip(model.h, cache.layers, strict=True):
-        attn = block.attn
-        if block.couplings or layer.states:
-            return "its blocks hand on more than the stream"
-        if attn.gating or attn.plain.explicit or attn.training:
-            return "its attention keeps weights in memory"
-        if attn.reciprocal and getattr(attn.reciprocal, "swapped", None) is None:
-            return "its attention reads keys and queries of earlier tokens together"
-        if getattr(attn.source, "rope", None) is not None:
-            return "its positions are turned by the host's count"
-        if layer.encoded and not layer.encoded.encoding.is_read_as_kept:
-            return f"no kernel reads {layer.encoded.encoding.layout.name} as it is kept"
-        if layer.decoder == OWN:
-            return "it was asked to decode without kernels"
-        if layer.encoded and not layer.encoded.buffers:
-            return "its cache is empty: read a prompt first"
+    return None
+
+
+def _why_not(block: Any, layer: LayerCache) -> str | None:
+    attn, encoding = block.attn, layer.encoded and layer.encoded.encoding
+    layout = (encoding.layout if encoding else attn.layout).name
+    if block.couplings or layer.states:
+        return "its blocks hand on more than the stream"
+    if attn.gating or attn.plain.explicit or attn.training:
+        return "its attention keeps weights in memory, or learns"
+    if attn.reciprocal and getattr(attn.reciprocal, "swapped", None) is None:
+        return "its attention reads keys and queries of earlier tokens together"
+    if getattr(attn.source, "rope", None) is not None:
+        return "its positions are turned by the host's count"
+    if getattr(attn.source, "kept_queries", 0):
+        return "it keeps queries beside latents, which no kernel reads"
+    if layer.decoder == OWN:
+        return "it was asked to decode without kernels"
+    if layout not in readers(layout) or (encoding and not encoding.is_read_as_kept):
+        return f"no kernel reads {layout} as it is kept"
+    if encoding and not layer.encoded.buffers:
+        return "its cache is empty: read a prompt first"
     return None
 
 

@@ -101,9 +101,12 @@ def _decoded(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, scale: float, reading: CacheReading
 ) -> torch.Tensor | None:
     """Attention by a decode kernel, where one is to be used. A row that is key and value is read
-    once; rows of two latents are keys and values of one head."""
+    once; rows of two latents are keys and values of one head. Those that were decoded, or made of
+    latents for many new tokens, are no cache."""
     if k.shape[1] == 1 and k.data_ptr() == v.data_ptr():
         return reading.decode(q, {"latent": k[:, 0]}, scale=scale, value_width=v.shape[-1])
+    if reading.layout != DENSE and k.shape[1] > 1:
+        return None
     return reading._replace(layout=DENSE).decode(q, {"k": k, "v": v}, scale=scale)
 
 
