@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from assay import plugins
+from assay.attention.decode._declared import accepted
 from assay.attention.thresholds import measured_core
 from assay.errors import BadInput
 
@@ -78,9 +79,17 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> DecodeKernel:
         dequantises=plugin.literals["DEQUANTISES"],
         decode=module.decode,
         supports=getattr(module, "supports", lambda **_: None),
-        accepts=frozenset(plugin.literals["ACCEPTS"]),
+        accepts=accepted(plugin),
         kernels=plugin.literals["KERNELS"],
     )
+
+
+def named(decoder: str) -> str:
+    """The name of a decoder as decode/NAME and LAYOUT:NAME write it too; refuses unknown ones."""
+    name = decoder.removeprefix(f"{KIND}/").rpartition(":")[2]
+    if name not in (AUTO, OWN):
+        plugins.find(KIND, name)
+    return name
 
 
 @cache

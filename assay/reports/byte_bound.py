@@ -4,7 +4,8 @@ A step of decoding reads its cache once, so a kernel is faster than another by a
 their bytes, if both read as fast. A ratio beyond that says that the baseline is slow, or that
 something was not read. It is withheld until the baseline's share of the bandwidth measured here is
 known and our own kernel for 16 bits stands beside it as a second baseline; what is beyond the bytes
-against both is refused.
+against both is refused. Two files that read the same bytes need no second baseline: there a ratio
+is refused where the faster would read beyond the bandwidth.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +73,9 @@ def _judged(
     if own.value * _SLACK >= least:
         return own
     beyond = f"{own.value:.3g} of {own.against}'s time is less than the {least:.3g} of its bytes"
-    if missing := _missing(own, second, share):
+    if least == 1.0 and share is not None:
+        return _of_same_bytes(own, share)
+    if missing := _missing(own, second, share, same_bytes=least == 1.0):
         return _without(own, f"{WITHHELD}: {beyond}; to be shown it needs {' and '.join(missing)}")
     assert second is not None and share is not None
     beside, floor = _beside(record, second), _least(record, SECOND, held)
@@ -85,12 +88,22 @@ def _judged(
     return replace(own, reason=f"{beyond}: {words}; {beside:.3g} of {SECOND}'s time")
 
 
-def _missing(own: Ratio, second: Record | None, share: float | None) -> list[str]:
+def _of_same_bytes(own: Ratio, share: float) -> Ratio:
+    """A ratio between two files of one layout."""
+    reached = share / own.value
+    if reached > _SLACK:
+        return _without(own, f"{REFUSED}: it would read at {reached:.0%} of the bandwidth here")
+    return replace(own, reason=f"{own.against} reads at {share:.0%} of the bandwidth here")
+
+
+def _missing(
+    own: Ratio, second: Record | None, share: float | None, *, same_bytes: bool
+) -> list[str]:
     """Say what a ratio beyond its bytes needs, and how to have it."""
     missing = []
     if share is None:
         missing.append(f"the share of bandwidth that {own.against} reaches (host in STAGES)")
-    if second is None or second.value is None:
+    if not same_bytes and (second is None or second.value is None):
         missing.append(f"{SECOND} beside it (in DECODERS)")
     return missing
 

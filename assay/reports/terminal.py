@@ -18,8 +18,8 @@ _WIDEST = 10_000  # for measuring what a table would like
 
 def console() -> Console:
     """Standard output: as wide as the terminal, or wide enough for tables in a file or pipe."""
-    screen = Console()
-    return screen if screen.is_terminal else Console(width=_FILE_WIDTH)
+    screen = Console(emoji=False)  # random:llama: is a name, no picture
+    return screen if screen.is_terminal else Console(width=_FILE_WIDTH, emoji=False)
 
 
 def show(

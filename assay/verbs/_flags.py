@@ -9,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from assay.studies.study import Study
 
+NAMES = "Names or files; or all. decode/NAME and decode/FILE.py are kernels that read a cache."
 Impl = Annotated[
     str | None,
     typer.Option(

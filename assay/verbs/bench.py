@@ -24,7 +24,7 @@ def command() -> typer.Typer:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="Names or files; or all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=flags.NAMES)] = None,
     versus: Annotated[
         str | None, typer.Option("--vs", help="Implementations to compare with, comma between.")
     ] = None,

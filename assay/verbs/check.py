@@ -24,7 +24,7 @@ def command() -> typer.Typer:
 
 
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help="Names or files; or all.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help=flags.NAMES)] = None,
     framework: Annotated[
         str | None,
         typer.Option("--framework", help="Only those of all that need it: torch, triton, jax."),

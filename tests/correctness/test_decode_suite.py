@@ -80,9 +80,38 @@ def test_the_page_shows_the_example() -> None:
 
 def test_a_right_kernel_holds() -> None:
     results = verdicts(EXAMPLE)
-    assert set(results) == set(PROBES) - {"paged"}  # it takes no pages
+    assert set(results) == set(PROBES)
+    unable = results.pop("paged")
+    assert (unable.status, unable.subject) == ("unsupported", "k16v8:my_decode")
+    assert "ACCEPTS does not name lengths and pages" in unable.reason
     assert {m.status for m in results.values()} == {"ok"}, results
     assert len(results["tails"].samples) == 7
+
+
+def test_what_a_kernel_does_not_take_is_not_passed_over(tmp_path) -> None:
+    """A kernel that ignores lengths held once, for ACCEPTS left them out and nobody said so."""
+    file = tmp_path / "no_lengths.py"
+    text = EXAMPLE.read_text().replace("if lengths is None:", "if True:")
+    file.write_text(text.replace('("lengths",)', "()"))
+    assert verdicts(file, "ragged")["ragged"].status == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("fault", "probe", "named"),
+    [
+        ("ignores_lengths", "ragged", True),
+        ("is_aligned_top_left", "new_tokens", True),
+        ("ignores_the_value_scale", "ragged", False),
+        ("does_not_normalise", "new_tokens", False),
+    ],
+)
+def test_a_cause_is_named_where_it_is_one(tmp_path, fault, probe, named) -> None:
+    """Whatever fails without lengths too has another cause than lengths."""
+    before, after, _ = FAULTS[fault]
+    file = tmp_path / f"{fault}.py"
+    file.write_text(EXAMPLE.read_text().replace(before, after))
+    failed = verdicts(file, probe)[probe]
+    assert failed.status == "failed" and bool(failed.cause) == named
 
 
 @pytest.mark.parametrize("name", FAULTS)

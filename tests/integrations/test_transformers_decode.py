@@ -128,6 +128,15 @@ def test_steps_that_stand_on_the_device_are_the_same(model, layout):
     assert place.position.item() == 24
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"decoder": "k16v9"}, "k16v9"), ({"capacity": 0}, "room for 0 tokens; wanted 1 or more")],
+)
+def test_what_cannot_be_meant_is_refused_when_the_cache_is_made(model, options, words):
+    with pytest.raises(BadInput, match=words):
+        LayoutCache(model, "k16v8", **options)
+
+
 def test_replays_say_what_they_want(model):
     from assay.integrations.transformers import ReplayedSteps
 

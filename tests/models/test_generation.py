@@ -180,3 +180,12 @@ def test_refusals(change, message):
 
 def _seeded():
     return torch.Generator().manual_seed(3)
+
+
+def test_tokens_may_be_kept_in_another_cache_of_the_model():
+    """What is generated through a compressed cache is what that cache gives."""
+    model = tiny_gpt2.make("GPT2").float().eval()
+    idx = torch.zeros(1, 2, dtype=torch.int64)
+    cache = model.new_cache(1, layout="k8v8")
+    made = sampling.generate(model, idx, tokens=5, temperature=0, cache=cache)
+    assert made.shape == (1, 7) and cache.length == 6 and cache.layers[0].encoded

@@ -76,6 +76,17 @@ def test_a_slow_baseline_is_named_and_the_second_stands_beside(tmp_path) -> None
     assert compose(contents).headlines
 
 
+def test_files_of_one_layout_need_no_second_baseline(tmp_path) -> None:
+    """A second version of a kernel could not be compared with the first."""
+    row = table_of(records_of(tmp_path, cudnn=1.3, dense=1.1))["dense:dense"]
+    assert row["over dense:sdpa_cudnn"].text == "0.85"
+    assert "reads at 77% of the bandwidth" in row["over dense:sdpa_cudnn"].hint
+    beyond = table_of(records_of(tmp_path / "other", cudnn=1.3, dense=0.8))["dense:dense"]
+    assert beyond["over dense:sdpa_cudnn"].text == "refused"
+    unknown = table_of(records_of(tmp_path / "third", host=False, cudnn=1.3, dense=1.1))
+    assert unknown["dense:dense"]["over dense:sdpa_cudnn"].text == "withheld"
+
+
 def test_beyond_the_bytes_against_both_is_refused(tmp_path) -> None:
     contents = records_of(tmp_path, cudnn=1.0, dense=1.0, ours=0.6)
     row = table_of(contents)["k16v8:k16v8"]

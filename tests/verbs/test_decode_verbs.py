@@ -61,6 +61,13 @@ def test_kernels_are_timed_beside_the_first(tmp_path):
     assert "over dense:sdpa" in done.stdout and "baseline" in done.stdout
 
 
+def test_keywords_that_nobody_gives_are_refused(tmp_path):
+    """With ACCEPTS = ("length",) a kernel that ignores lengths passed: no case had any."""
+    (tmp_path / "mine.py").write_text(EXAMPLE.read_text().replace('("lengths",)', '("length",)'))
+    done = assay("check", "decode/mine.py", "--quick", "--device", "cpu", cwd=tmp_path)
+    assert done.returncode == 2 and "ACCEPTS names length; wanted some of" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
+from msgspec.structs import replace as replace_subject
+
 from assay.captures.inputs import make
+from assay.correctness import judge
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import cost
 from assay.correctness.decode.cases import DecodeCases
@@ -79,9 +82,11 @@ def run(
     that has cases left when `budget_s` seconds are over is incomplete."""
     start = own_seconds()
     for name, probe in probes.items():
-        specs = list(only) or cases_of(name, probe, generator)
-        if not specs:
-            continue  # the probe does not apply here
+        try:
+            specs = list(only) or cases_of(name, probe, generator)
+        except Unsupported as refusal:
+            yield replace_subject(judge.unsupported(name, str(refusal)), subject=tested.name)
+            continue
         results: list[CaseResult] = []
         for spec in sorted(dict.fromkeys(specs), key=cost):
             if own_seconds() - start > budget_s:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from assay.attention.decoders import AUTO
+from assay.attention.decoders import AUTO, named
 from assay.errors import BadInput
 from assay.integrations.transformers.decoding import KernelReader, carrying
 from assay.integrations.transformers.key_bias import PositionWatch, key_biases
@@ -43,12 +43,14 @@ class LayoutCache(Cache):
             raise BadInput(
                 f"a cache is made from a model of transformers; given is a {type(model).__name__}"
             )
+        if capacity is not None and capacity < 1:
+            raise BadInput(f"a cache with room for {capacity} tokens; wanted 1 or more, or None")
         config = model.config.get_text_config(decoder=True)
         kinds = _layer_kinds(config)
         biases = key_biases(model) if wants_bias(layout) else None
         chosen = encodings(layout, len(kinds), residual=residual, scales=scales, key_biases=biases)
         watch = PositionWatch(model) if biases else None
-        reader = KernelReader(model, decoder)
+        reader = KernelReader(model, named(decoder))
         self.kernels = reader.kernels  # calls of each, by name
         super().__init__(
             layers=[

@@ -101,7 +101,7 @@ class Decoder(nn.Module):
             capacity=capacity or self.config.block_size,
             device=self.wte.weight.device,
             encodings=chosen,
-            decoder=decoder,
+            decoder=decoders.named(decoder),
             scratch=decoders.shared_scratch(self.wte.weight.device),
         )
 

@@ -29,18 +29,20 @@ def generate(
     top_p: float | None = None,
     generator: torch.Generator | None = None,
     cached: bool = True,
+    cache: Any = None,
 ) -> torch.Tensor:
     """The prompt `idx` (int64 [B, T]) and `tokens` more: int64 [B, T + tokens].
 
     Scores are divided by `temperature`, 0 taking the likeliest; then all but the `top_k` likeliest
     are left out, then all but the fewest that together have a probability of `top_p`. The model is
-    put into evaluation mode and back.
+    put into evaluation mode and back. `cache` is an empty one of the model, to keep the tokens in
+    another way than its own.
     """
     _refuse(idx, tokens, temperature, top_k, top_p, _block_size(model))
     with _evaluating(model):
         next_logits = _whole_pass(model)
         if cached and decodes(model):
-            next_logits = _CachedLogits(model, replayed=tokens >= _MANY_STEPS)
+            next_logits = _CachedLogits(model, cache, replayed=tokens >= _MANY_STEPS)
         for _ in range(tokens):
             next_B1 = draw(
                 next_logits(idx),
@@ -85,9 +87,9 @@ def decodes(model: torch.nn.Module) -> bool:
 class _CachedLogits:
     """Logits [B, V] of the token after `idx`; each call reads the tokens that are new to it."""
 
-    def __init__(self, model: Any, *, replayed: bool) -> None:
+    def __init__(self, model: Any, cache: Any, *, replayed: bool) -> None:
         self.model = model
-        self.cache: Any = None
+        self.cache = cache
         self.read = 0
         self.replayed = replayed and hasattr(model, "graphed_steps")
         self.steps: Any = None
@@ -95,7 +97,7 @@ class _CachedLogits:
     def __call__(self, idx: torch.Tensor) -> torch.Tensor:
         if self.cache is None:
             self.cache = self.model.new_cache(idx.shape[0])
-        elif self.replayed and self.steps is None:
+        if self.read and self.replayed and self.steps is None:
             self.steps = self.model.graphed_steps(self.cache)
             self.replayed = self.steps is not None
         if self.steps is not None:

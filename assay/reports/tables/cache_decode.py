@@ -15,9 +15,9 @@ _BOTH = ("cache_quality", "cache_decode")
 _NOTE = (
     "One sequence, a token at a time behind the same prompt, layouts in turn. The ratio is the "
     "median over steps of a layout's time to the dense cache's in the same step, with a 95 % "
-    "bootstrap interval. Attention reads a decoded copy of the whole cache in each step: the times "
-    "are those of this path, not of kernels that read fewer bytes. Bytes are those of the tensors "
-    "at the end."
+    "bootstrap interval. Where a cache is decoded whole, attention reads a copy of it in each "
+    "step, and the time says nothing of kernels that read fewer bytes. Bytes are those of the "
+    "tensors at the end."
 )
 
 
@@ -41,12 +41,22 @@ def _rate(row: CacheRow) -> Entry:
     return Entry(text=f"{1 / seconds:.1f}", value=1 / seconds)
 
 
+def _way(row: CacheRow) -> Entry:
+    """The way that the steps read the cache, as the source of their time says it."""
+    record = row.own.get("cache_token_s")
+    source = (record.source or "") if record else ""
+    _, _, way = source.partition("; ")
+    short = "by kernel" if way.startswith("read as kept") else "decoded whole" if way else DASH
+    return Entry(text=short, hint=way)
+
+
 _COLUMNS = {
     "model": lambda row: row.model,
     "layout": lambda row: row.layout,
     "ms a token": lambda row: row.entry("cache_token_s", "{:.3g}", 1e3),
     "of dense time": _ratio,
     "tokens/s": _rate,
+    "read": _way,
     "bytes": lambda row: row.entry("cache_kept_bytes", "{:,.0f}"),
     "of dense bytes": lambda row: share_entry(row, "cache_kept_bytes"),
     "loss above dense": difference_entry,
@@ -62,7 +72,9 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         return []
     _, _, read = workload_name(rows, "cache_token_s").partition(", ")
     title = f"Decode through the cache: {read}" if read else "Decode through the cache"
-    table = tabulate(title, rows, _COLUMNS, note=_NOTE)
+    known = any(_way(row).hint for row in rows)  # older records do not say it
+    columns = {name: column for name, column in _COLUMNS.items() if known or column is not _way}
+    table = tabulate(title, rows, columns, note=_NOTE)
     return [table, *(best for rows in cells.values() for best in _within_budgets(rows))]
 
 

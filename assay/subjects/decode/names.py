@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assay import plugins
+from assay.attention.decode._declared import accepted
 from assay.errors import BadInput
 from assay.plugins import Plugin
 
@@ -37,6 +38,7 @@ def completed(entry: str, folders: Sequence[Path] = ()) -> str:
     or layout, or the file reads another."""
     layout, colon, file = entry.removeprefix(PREFIX).rpartition(":")
     plugin = find(file, folders)
+    accepted(plugin)  # refuses what it cannot be given
     reads = plugin.literals["LAYOUT"]
     if not colon and reads == ANY:
         raise BadInput(
@@ -44,7 +46,10 @@ def completed(entry: str, folders: Sequence[Path] = ()) -> str:
         )
     layout = layout or reads
     if reads not in (layout, ANY):
-        raise BadInput(f"{PREFIX}{plugin.name} reads {reads}, not {layout}")
+        raise BadInput(
+            f"{PREFIX}{plugin.name} reads {reads}, not {layout}: that is its LAYOUT, dense where a "
+            "file has none"
+        )
     plugins.find(LAYOUTS, layout, folders)
     return f"{layout}:{plugin.name}"
 

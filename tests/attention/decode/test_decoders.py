@@ -76,6 +76,13 @@ def test_a_name_that_cannot_be_used_is_refused_in_words(layout, name, changed, r
         decoders.choose(layout, sizes(**changed), name=name)
 
 
+def test_names_may_be_written_as_reports_write_them():
+    assert [decoders.named(n) for n in ("k16v8", "decode/k16v8", "k16v8:k16v8")] == ["k16v8"] * 3
+    assert [decoders.named(n) for n in ("auto", "torch")] == ["auto", "torch"]
+    with pytest.raises(BadInput, match="k16v9"):
+        decoders.named("k16v9")
+
+
 def test_a_name_is_used_where_it_can_be():
     assert decoders.choose("dense", sizes(), name="dense").name == "dense"
     assert decoders.choose("k8v8", sizes(device="cpu"), name="dequantised").dequantises

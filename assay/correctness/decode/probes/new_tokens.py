@@ -1,5 +1,8 @@
 """Several new tokens: each sees the keys up to its own, which is one of the last."""
 
+from dataclasses import replace
+
+from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.decode.cases import DecodeCases
 from assay.host import Host
@@ -20,5 +23,13 @@ def cases(generator: DecodeCases) -> list[WorkloadSpec]:
 
 def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Compare output and LSE of all new tokens."""
-    cause = _CAUSE if workload.spec.query_length > 1 else None
-    return [judge.worst("new_tokens", judge.compare_forward(call), cause=cause)]
+    comparisons = judge.compare_forward(call)
+    cause = None if all(c.holds for c in comparisons) else _cause(call, workload.spec)
+    return [judge.worst("new_tokens", comparisons, cause=cause)]
+
+
+def _cause(call: DecodeSubject, spec: WorkloadSpec) -> str | None:
+    """The cause, where a single new token behind the same keys is right."""
+    single = call.on(make(replace(spec, query_length=1)))
+    right = all(c.holds for c in judge.compare_forward(single))
+    return _CAUSE if right and spec.query_length > 1 else None

@@ -5,6 +5,7 @@ from assay.correctness.decode.cases import DecodeCases
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.decode import DecodeSubject, pages
+from assay.subjects.outcome import Unsupported
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -13,10 +14,9 @@ _SIZES = (16, 24)  # tokens of a page
 
 
 def cases(generator: DecodeCases) -> list[WorkloadSpec]:
-    """Return lengths that are drawn, so that sequences end within pages; none where a kernel takes
-    no pages."""
+    """Return lengths that are drawn, so that sequences end within pages."""
     if not {"lengths", "pages"} <= generator.accepts:
-        return []
+        raise Unsupported("not run: its ACCEPTS does not name lengths and pages")
     common = {"padded": True, "batch": 3, "group": 2, "key_length": 96}
     return generator.by_turns(common, {**common, "query_length": 2})
 

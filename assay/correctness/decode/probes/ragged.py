@@ -9,6 +9,7 @@ from assay.correctness.decode.cases import DecodeCases
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.decode import DecodeSubject
+from assay.subjects.outcome import Unsupported
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -16,10 +17,9 @@ _CAUSE = "lengths are not kept to: keys behind the end of a sequence are read, o
 
 
 def cases(generator: DecodeCases) -> list[WorkloadSpec]:
-    """Return batches whose lengths are drawn, with one new token and with several; none where a
-    kernel takes no lengths."""
+    """Return batches whose lengths are drawn, with one new token and with several."""
     if "lengths" not in generator.accepts:
-        return []
+        raise Unsupported("not run: its ACCEPTS does not name lengths")
     common = {"padded": True, "batch": 4, "group": 2}
     lengths = ((1, 65), (3, 40)) if generator.quick else ((1, 65), (3, 40), (1, 130))
     pairs = ({"query_length": new, "key_length": keys} for new, keys in lengths)
@@ -33,4 +33,11 @@ def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measure
     edges = np.resize(np.array([0, last, 1, last - 1], np.int32), spec.batch)
     at_edges = call.on(replace(workload, spec=replace(spec, padded=True), lengths=edges))
     comparisons = [c for each in (call, at_edges) for c in judge.compare_forward(each)]
-    return [judge.worst("ragged", comparisons, cause=_CAUSE)]
+    cause = None if all(c.holds for c in comparisons) else _cause(call, workload)
+    return [judge.worst("ragged", comparisons, cause=cause)]
+
+
+def _cause(call: DecodeSubject, workload: Workload) -> str | None:
+    """The cause, where whole sequences of the same numbers are right."""
+    whole = replace(workload, spec=replace(workload.spec, padded=False), lengths=None)
+    return _CAUSE if all(c.holds for c in judge.compare_forward(call.on(whole))) else None
