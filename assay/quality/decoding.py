@@ -64,6 +64,7 @@ def interleaved(
 def _in_words(kernels: Counter[str], step: Any) -> str:
     """The attention of a cache's steps, and the way that they are launched."""
     names = ", ".join(f"decode/{name}" for name in sorted(kernels))
-    attention = f"read as kept by {names}" if names else "decoded whole, read by torch's attention"
+    own = "read by torch's attention, what is encoded after decoding it whole"
+    attention = f"read as kept by {names}" if names else own
     replayed = hasattr(step, "graph")
     return f"{attention}; {'replays of a CUDA graph' if replayed else 'launched from Python'}"

@@ -15,9 +15,8 @@ _BOTH = ("cache_quality", "cache_decode")
 _NOTE = (
     "One sequence, a token at a time behind the same prompt, layouts in turn. The ratio is the "
     "median over steps of a layout's time to the dense cache's in the same step, with a 95 % "
-    "bootstrap interval. Where a cache is decoded whole, attention reads a copy of it in each "
-    "step, and the time says nothing of kernels that read fewer bytes. Bytes are those of the "
-    "tensors at the end."
+    "bootstrap interval. Read by torch, an encoded cache is decoded whole in each step, and its "
+    "time says nothing of kernels that read fewer bytes. Bytes are those of the tensors at the end."
 )
 
 
@@ -46,7 +45,7 @@ def _way(row: CacheRow) -> Entry:
     record = row.own.get("cache_token_s")
     source = (record.source or "") if record else ""
     _, _, way = source.partition("; ")
-    short = "by kernel" if way.startswith("read as kept") else "decoded whole" if way else DASH
+    short = "by kernel" if way.startswith("read as kept") else "by torch" if way else DASH
     return Entry(text=short, hint=way)
 
 
