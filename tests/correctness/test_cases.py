@@ -17,16 +17,13 @@ from assay.correctness.cases import (
     inside,
 )
 from assay.correctness.shrink import shrink
+from assay.correctness.suite import makes_cases
 from assay.errors import BadInput
 from assay.studies import kconfig
 from assay.workloads.spec import LAYOUTS, VALUES, parse
 
 EXTRAS = frozenset({"lengths", "window", "mask", "cu_seqlens", "lse"})
-PROBES = {
-    name: plugin
-    for name, plugin in plugins.listing("probes").items()
-    if "cases" in plugin.functions
-}
+PROBES = {name: plugin for name, plugin in plugins.listing("probes").items() if makes_cases(plugin)}
 
 
 def generator(**changes) -> CaseGenerator:

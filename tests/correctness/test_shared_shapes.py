@@ -12,13 +12,14 @@ from assay.attention import limits
 from assay.attention.sequence import eager
 from assay.correctness.cases import FEWEST_CASES, CaseGenerator, features
 from assay.correctness.shared_shapes import brought_to, shapes
+from assay.correctness.suite import makes_cases
 
 CASES = CaseGenerator(seed=0, count=120, quick=False, gpu=False)
 QUICK = CaseGenerator(seed=0, count=24, quick=True, gpu=False)
 PROBES = {
     name: plugins.load(plugin)
     for name, plugin in plugins.listing("probes").items()
-    if "cases" in plugin.functions and not plugin.literals["OWN_SHAPES"]
+    if makes_cases(plugin) and not plugin.literals["OWN_SHAPES"]
 }
 COMPILING_S = 0.3
 
