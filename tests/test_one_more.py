@@ -78,6 +78,7 @@ def test_a_part_its_layout_and_a_gate(folder, tmp_path):
     assert {r.get("status", "ok") for r in gates.values()} <= {"ok", "unsupported"}
 
 
+@pytest.mark.slow
 def test_a_layer(folder, tmp_path):
     records = records_of(
         "study", "run", "--set", "STAGES=layers", "--set", "LAYERS=half:xla",

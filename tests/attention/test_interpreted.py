@@ -54,6 +54,7 @@ assert not assay.check("wrapper.py", quick=True, probes=["accuracy"], dtypes=["b
 """
 
 
+@pytest.mark.slow
 def test_bfloat16_under_the_interpreter_is_refused_once_and_the_verdict_says_so(tmp_path):
     """The public kernel of a library was told to be wrong in bfloat16; on a GPU it is right."""
     (tmp_path / "kernel_of_others.py").write_text(KERNEL)

@@ -2,6 +2,8 @@
 
 import importlib.util
 
+import pytest
+
 from assay.host import CHECKOUT
 
 
@@ -22,6 +24,7 @@ def test_the_page_says_what_the_evidence_says():
     assert module.written(text) == text, "run: python benchmarks/bench_page.py"
 
 
+@pytest.mark.slow
 def test_a_changed_figure_would_be_seen():
     module = page_module()
     text = module.PAGE.read_text()

@@ -34,6 +34,7 @@ def test_prefill_and_decode(tmp_path, model):
     assert "assay inspect store" in done.stdout and "assay replay store" in done.stdout
 
 
+@pytest.mark.slow
 def test_text_layers_steps_and_mode(tmp_path):
     flags = ["--layers", "1::2", "--every", "2", "--mode", "stats", "--attention", "eager"]
     done = assay(

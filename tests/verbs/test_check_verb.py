@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from command_line import IDENTITY, SMALL, assay
 
 
@@ -26,6 +27,7 @@ SLOW = (
 )
 
 
+@pytest.mark.slow
 def test_a_check_that_ran_out_of_time_does_not_hold_and_nothing_is_timed(tmp_path):
     """On a busy machine one case a probe was run, "5 of 6 cases not run" stood only in the record,
     the check held, and bench timed a kernel that averages blind rows."""

@@ -108,6 +108,7 @@ def test_flex_does_not_hide_nan_that_is_seen(where) -> None:
     assert out[:3].isfinite().all() and out[3, :2].isfinite().all() and out[3, 2:].isnan().any()
 
 
+@pytest.mark.slow
 def test_flex_is_compiled_once_for_a_shape_and_beyond_the_limit_of_torch() -> None:
     """torch compiles a function for eight shapes at most, and a cache grows with every step."""
     from torch._dynamo.utils import counters
