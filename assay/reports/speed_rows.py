@@ -14,7 +14,7 @@ from assay.laws.quantiles import quartiles
 from assay.laws.rates import Rate, rates
 from assay.records.schema import CELL_METRICS, Record, WorkloadIdentity
 from assay.reports.numerals import DASH, number, size_in_bytes
-from assay.reports.ratios import ratios_to_baseline, subject_order
+from assay.reports.ratios import ratio_entry, ratios_to_baseline, subject_order
 from assay.reports.table import NO_RECORD, Entry, Table, shorten_workloads
 
 FORWARD, BACKWARD, TRAINING = PAIRED_METRICS
@@ -90,6 +90,20 @@ class Row:
             spread = quartiles(record.samples)
             detail = f"{number(spread.low)}–{number(spread.high)}"
         return Entry(text=number(value), detail=detail, value=value, hint=hint)
+
+    def over(self, first: str | None, metric: str) -> Entry:
+        """The ratio of a time to that of `first`, the baseline."""
+        if self.subject == first:
+            return Entry(text="baseline" if self.value(metric) is not None else DASH)
+        own = self.ratios.get(metric)
+        return self.absent(metric) if own is None else ratio_entry(own)
+
+    def kernel(self) -> Entry:
+        """The kernel that took the longest, with all of them as the hint."""
+        record = self.records.get("kernels")
+        if record is None or not record.source or record.status != "ok":
+            return self.absent("kernels")
+        return Entry(text=short_kernel(record.source), hint=record.source)
 
     def size(self, metric: str) -> Entry:
         """A number of bytes, with its instrument as the hint."""

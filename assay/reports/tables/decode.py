@@ -7,7 +7,7 @@ from assay.records.schema import Record
 from assay.reports.byte_bound import CACHE_BYTES, SECOND, as_bytes_allow, least_ratio
 from assay.reports.numerals import DASH, number
 from assay.reports.ratios import baseline, ratio_entry
-from assay.reports.speed_rows import FORWARD, Row, row_table, short_kernel, speed_rows
+from assay.reports.speed_rows import FORWARD, Row, row_table, speed_rows
 from assay.reports.table import Entry, Table, percent_entry
 
 STAGES = ("decode",)
@@ -36,7 +36,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
 
     columns = {
         "time (ms)": lambda row: row.time(FORWARD),
-        f"over {first}": lambda row: _over_first(row, first),
+        f"over {first}": lambda row: row.over(first, FORWARD),
         "bytes explain": lambda row: _explained(row, peer(row, first)),
     }
     if first != SECOND:
@@ -46,18 +46,11 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         "of reading": _share,
         "cache": lambda row: row.size(CACHE_BYTES),
         "graph (ms)": lambda row: row.time("graph_ms"),
-        "kernel": _kernel,
+        "kernel": Row.kernel,
     }
     spare = ("kernel", "graph (ms)", "cache", "bytes explain")
     always = ("time (ms)", "GB/s")
     return [row_table("Speed", rows, columns, note=_NOTE, spare=spare, always=always)]
-
-
-def _over_first(row: Row, first: str | None) -> Entry:
-    if row.subject == first:
-        return Entry(text="baseline" if row.value(FORWARD) is not None else DASH)
-    own = row.ratios.get(FORWARD)
-    return row.absent(FORWARD) if own is None else ratio_entry(own)
 
 
 def _explained(row: Row, first: Row | None) -> Entry:
@@ -95,10 +88,3 @@ def _share(row: Row) -> Entry:
     if rate.memory_share is None:
         return Entry(text=DASH, hint=rate.reason or "")
     return percent_entry(rate.memory_share)
-
-
-def _kernel(row: Row) -> Entry:
-    record = row.records.get("kernels")
-    if record is None or not record.source or record.status != "ok":
-        return row.absent("kernels")
-    return Entry(text=short_kernel(record.source), hint=record.source)

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from assay.records.schema import Record
 from assay.reports.numerals import DASH, number
-from assay.reports.ratios import baseline, ratio_entry
+from assay.reports.ratios import baseline
 from assay.reports.speed_rows import (
     BACKWARD,
     FORWARD,
     TRAINING,
     Row,
     row_table,
-    short_kernel,
     speed_rows,
 )
 from assay.reports.table import Entry, Table
@@ -35,7 +34,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     first = baseline([r for r in records if r.stage == stage], FORWARD)
     columns = {
         "forward (ms)": lambda row: row.time(FORWARD),
-        f"over {first}": lambda row: _ratio(row, FORWARD, first),
+        f"over {first}": lambda row: row.over(first, FORWARD),
         "backward (ms)": lambda row: row.time(BACKWARD),
         "both (ms)": lambda row: row.time(TRAINING),
         "TFLOP/s": lambda row: _rate(row, "tflops"),
@@ -44,7 +43,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         "tokens/s": lambda row: _rate(row, "tokens_per_s"),
         "peak forward": lambda row: row.size("forward_peak_bytes"),
         "peak both": lambda row: row.size("training_peak_bytes"),
-        "kernel": _kernel,
+        "kernel": Row.kernel,
     }
     return [
         row_table(
@@ -56,15 +55,6 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
             always=("forward (ms)",),
         )
     ]
-
-
-def _ratio(row: Row, metric: str, first: str | None) -> Entry:
-    if row.subject == first:
-        return Entry(text="baseline" if row.value(metric) is not None else DASH)
-    ratio = row.ratios.get(metric)
-    if ratio is None:
-        return row.absent(metric)
-    return ratio_entry(ratio)
 
 
 def _rate(row: Row, quantity: str) -> Entry:
@@ -90,10 +80,3 @@ def _share(row: Row) -> Entry:
         hint=rate.suspect or "",
         tone="failed" if rate.suspect else "",
     )
-
-
-def _kernel(row: Row) -> Entry:
-    record = row.records.get("kernels")
-    if record is None or not record.source or record.status != "ok":
-        return row.absent("kernels")
-    return Entry(text=short_kernel(record.source), hint=record.source)
