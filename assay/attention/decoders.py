@@ -8,7 +8,7 @@ is torch's own attention, over what is decoded whole before.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,11 @@ from assay.errors import BadInput
 
 KIND = "decode"
 AUTO = "auto"
-OWN = "torch"  # no kernel: torch's own attention, over what is decoded whole before
+TORCH = "torch"  # no kernel: torch's own attention, over what is decoded whole before
 ANY = "any"  # layout of files that read all with keys and values
 DENSE = "dense"
-_AS_OWN = ("sdpa", "dequantised")  # files that do just that
+MOST_NEW = 16  # tokens that kernels are made for
+_LIKE_TORCH = ("sdpa", "dequantised")  # files that do what TORCH means
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,7 @@ class DecodeKernel:
 
 @dataclass(frozen=True, kw_only=True)
 class DecodeSizes:
-    """What a choice depends on. `head_dim` of a latent is the width of its row."""
+    """Sizes that a choice depends on. `head_dim` of a latent is the width of its row."""
 
     heads: int
     kv_heads: int
@@ -87,7 +88,7 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> DecodeKernel:
 def named(decoder: str) -> str:
     """The name of a decoder as decode/NAME and LAYOUT:NAME write it too; refuses unknown ones."""
     name = decoder.removeprefix(f"{KIND}/").rpartition(":")[2]
-    if name not in (AUTO, OWN):
+    if name not in (AUTO, TORCH):
         plugins.find(KIND, name)
     return name
 
@@ -100,18 +101,34 @@ def readers(layout: str) -> tuple[str, ...]:
     return (*named, *(n for n, p in known.items() if p.literals["LAYOUT"] == ANY))
 
 
-@cache
+def for_step(
+    layout: str, sizes: DecodeSizes, *, new: int, name: str, by_lengths: bool
+) -> DecodeKernel | None:
+    """The kernel for `new` tokens behind a cache, or None, as `choose` gives it; by `auto` none for
+    many. A step `by_lengths` is given whole buffers, of which only kernels read what counts: raises
+    BadInput where there is none."""
+    if by_lengths and name == AUTO:
+        name = layout
+    if new > MOST_NEW and name == AUTO:
+        return None
+    kernel = choose(layout, sizes, name=name)
+    if kernel is None and by_lengths:
+        raise BadInput(f"a step that is replayed reads {layout} by a kernel, not by {name}: {AUTO}")
+    return kernel
+
+
+@lru_cache(maxsize=4096)  # a cache grows by a key with every step
 def choose(layout: str, sizes: DecodeSizes, *, name: str = AUTO) -> DecodeKernel | None:
     """The decoder that `name` means for a layout and these sizes; None where a caller does best
     with torch's own attention, over what it decodes whole where it is not. Raises BadInput where a
     name is given that does not read the layout, or not at these sizes."""
-    if name == OWN:
+    if name == TORCH:
         return None
     usable = [other for other in readers(layout) if not _refusal(load(other), layout, sizes)]
     if name != AUTO:
         chosen = load(name)
         if refusal := _refusal(chosen, layout, sizes):
-            others = ", ".join([AUTO, OWN, *usable])
+            others = ", ".join([AUTO, TORCH, *usable])
             raise BadInput(f"decode/{name} cannot be used here: {refusal}; wanted one of {others}")
         return chosen
     measured = measured_core(
@@ -121,7 +138,7 @@ def choose(layout: str, sizes: DecodeSizes, *, name: str = AUTO) -> DecodeKernel
     )  # fmt: skip
     if measured is None and sizes.device != "cpu" and (layout != DENSE or sizes.kv_heads == 1):
         measured = layout if layout in usable else None
-    return None if measured in (None, *_AS_OWN) else load(measured)
+    return None if measured in (None, *_LIKE_TORCH) else load(measured)
 
 
 def shared_scratch(device: torch.device) -> Any:

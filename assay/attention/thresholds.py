@@ -1,4 +1,4 @@
-"""What was measured to be the fastest on this machine, from a thresholds file.
+"""Choices that were measured to be the fastest on this machine, from a thresholds file.
 
 `assay law --thresholds FILE` writes that file from records. It is the one that ASSAY_THRESHOLDS
 names (none where that is empty), else results/thresholds.json in the working folder, if it exists.
@@ -87,7 +87,10 @@ def measured_core(
         and (entry.heads, entry.kv_heads, entry.head_dim) == (heads, kv_heads, head_dim)
         and entry.dtype == dtype
         and min(entry.lengths, default=keys + 1) <= keys <= max(entry.lengths)
-        and (batch is None or min(entry.batches) <= batch <= max(entry.batches))
+        and (
+            batch is None
+            or min(entry.batches, default=batch + 1) <= batch <= max(entry.batches, default=batch)
+        )
     ]
     choices = [
         choice

@@ -15,33 +15,9 @@ import torch
 
 from assay.errors import BadInput
 from assay.kv.contract import State, Stream
+from assay.kv.device_place import DevicePlace
 from assay.kv.encoded import EncodedLayer
 from assay.kv.encoding import Encoding
-
-
-@dataclass(frozen=True, kw_only=True)
-class DevicePlace:
-    """Where the next token goes, as numbers on the device: a step that reads them there can be
-    captured in a graph and replayed for token after token."""
-
-    position: torch.Tensor  # int64 [1]
-    lengths: torch.Tensor  # int32 [batch], the next token counted
-
-    @classmethod
-    def make(cls, batch: int, device: Any) -> "DevicePlace":
-        return cls(
-            position=torch.zeros(1, dtype=torch.int64, device=device),
-            lengths=torch.zeros(batch, dtype=torch.int32, device=device),
-        )
-
-    def put(self, length: int) -> None:
-        """Go behind the first `length` tokens."""
-        self.position.fill_(length)
-        self.lengths.fill_(length + 1)
-
-    def advance(self) -> None:
-        self.position.add_(1)
-        self.lengths.add_(1)
 
 
 @dataclass

@@ -9,12 +9,12 @@ a quality figure can be held against what its cache was really asked for.
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
 
 import torch
 
 from assay.errors import BadInput
 from assay.kv.contract import KVSpec, Stream
+from assay.kv.device_place import DevicePlace
 from assay.kv.encoding import Encoding
 
 WHOLE = "whole"  # by which tokens that are not encoded are counted
@@ -33,7 +33,7 @@ class EncodedLayer:
         self.buffers: dict[str, torch.Tensor] = {}  # [batch, heads, rows, width]
         self.tail: dict[str, torch.Tensor] = {}  # newest tokens, whole
         self.reads: Counter[str] = Counter()  # bytes, by stream
-        self.place: Any = None  # a kv.cache.DevicePlace, while a graph is captured
+        self.place: DevicePlace | None = None  # while a graph is captured
         self._pending: tuple[int, dict[str, torch.Tensor]] | None = None
         self._listed: tuple[Stream, ...] | None = None  # streams of the layout, for `spec`
 

@@ -66,5 +66,5 @@ def _in_words(kernels: Counter[str], step: Any) -> str:
     names = ", ".join(f"decode/{name}" for name in sorted(kernels))
     own = "read by torch's attention, what is encoded after decoding it whole"
     attention = f"read as kept by {names}" if names else own
-    replayed = hasattr(step, "graph")
+    replayed = hasattr(step, "captured")
     return f"{attention}; {'replays of a CUDA graph' if replayed else 'launched from Python'}"

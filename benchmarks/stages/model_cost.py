@@ -234,7 +234,7 @@ def _counted(subject: ModelSubject) -> list[counting.CountedOperator]:
     a pass is held against does not move with them."""
     layers = subject.cache.layers if subject.cache else ()
     for layer in layers:
-        layer.decoder = decoders.OWN
+        layer.decoder = decoders.TORCH
     try:
         return counting.counted(subject)
     finally:

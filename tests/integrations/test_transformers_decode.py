@@ -108,7 +108,7 @@ def test_steps_that_stand_on_the_device_are_the_same(model, layout):
     """A step as a graph replays it: it writes where a number on the device says, and reads by
     lengths, whatever lies behind them."""
     from assay.integrations.transformers.replayed import placed_step
-    from assay.kv.cache import DevicePlace
+    from assay.kv.device_place import DevicePlace
 
     model.set_attn_implementation("sdpa")
     wanted = steps(model, ids(), LayoutCache(model, layout))
@@ -137,8 +137,37 @@ def test_what_cannot_be_meant_is_refused_when_the_cache_is_made(model, options, 
         LayoutCache(model, "k16v8", **options)
 
 
-def test_replays_say_what_they_want(model):
+@pytest.mark.parametrize(
+    ("layout", "options", "reason"),
+    [
+        ("k16v8", {"capacity": 32}, "no CUDA graphs without a GPU"),
+        ("k16v8", {}, "make it with a capacity"),
+        ("k16v8", {"capacity": 32, "decoder": "torch"}, "asked to decode without kernels"),
+        ("nvfp4", {"capacity": 32}, "no kernel reads nvfp4 as it is kept"),
+        ("k16v8", {"capacity": 32, "residual": 4}, "no kernel reads k16v8 as it is kept"),
+    ],
+)
+def test_replays_say_what_they_want(model, layout, options, reason):
     from assay.integrations.transformers import ReplayedSteps
 
-    with pytest.raises(BadInput, match="no CUDA graphs without a GPU"):
-        ReplayedSteps(model, LayoutCache(model, "k16v8", capacity=32))
+    model.set_attn_implementation(register_decode())
+    cache = LayoutCache(model, layout, **options)
+    with torch.no_grad():
+        model(ids(), past_key_values=cache, use_cache=True)
+    with pytest.raises(BadInput, match=reason):
+        ReplayedSteps(model, cache)
+
+
+def test_a_replayed_step_never_reads_the_cache_by_the_hosts_count(model):
+    """Asked to decode without kernels, or with a mask, it would have left out the newest token."""
+    from assay.integrations.transformers.replayed import placed_step
+    from assay.kv.device_place import DevicePlace
+
+    model.set_attn_implementation(register_decode())
+    cache = LayoutCache(model, "k16v8", capacity=32, decoder="torch")
+    place = DevicePlace.make(2, "cpu")
+    with torch.no_grad():
+        model(ids(), past_key_values=cache, use_cache=True)
+        place.put(24)
+        with pytest.raises(BadInput, match="by a kernel, not by torch"):
+            placed_step(model, cache, ids()[:, :1], place)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from assay.errors import BadInput
-from assay.kv.cache import DevicePlace
+from assay.kv.device_place import DevicePlace
 from assay.models.gpt2 import graphed_steps, variants
 
 pytestmark = pytest.mark.skipif(not find_spec("triton"), reason="Triton is not installed")

@@ -183,7 +183,7 @@ def _seeded():
 
 
 def test_tokens_may_be_kept_in_another_cache_of_the_model():
-    """What is generated through a compressed cache is what that cache gives."""
+    """A cache in another layout keeps all tokens but the last."""
     model = tiny_gpt2.make("GPT2").float().eval()
     idx = torch.zeros(1, 2, dtype=torch.int64)
     cache = model.new_cache(1, layout="k8v8")

@@ -1,4 +1,4 @@
-"""What a decode kernel may declare that it accepts, read from its text."""
+"""Declarations of a decode kernel, read from its text."""
 
 from assay.errors import BadInput
 from assay.plugins import Plugin

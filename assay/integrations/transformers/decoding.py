@@ -16,12 +16,12 @@ from transformers.masking_utils import AttentionMaskInterface
 from transformers.modeling_utils import AttentionInterface
 
 from assay.attention import decoders
-from assay.attention.decoders import AUTO, DecodeKernel, DecodeSizes
+from assay.attention.decoders import DecodeKernel, DecodeSizes
+from assay.errors import BadInput
 from assay.integrations.transformers.attention import PREFIX, plain_mask, refuse_extras
 from assay.kv.encoded import EncodedLayer
 
 NAME = f"{PREFIX}decode"
-MOST_NEW = 16  # tokens that decode kernels are made for
 _CARRIED = "_assay_cache"
 
 
@@ -39,13 +39,12 @@ class KernelReader:
 
     def kernel(self, encoded: EncodedLayer, q: torch.Tensor, kv_heads: int) -> DecodeKernel | None:
         """The kernel for queries [B, H, T, D]; None where the cache is to be decoded whole."""
-        learns = torch.is_grad_enabled() and q.requires_grad
-        if learns or (q.shape[2] > MOST_NEW and self.decoder == AUTO):
+        if torch.is_grad_enabled() and q.requires_grad:
             return None
-        layout, name = encoded.encoding.layout.name, self.decoder
-        if encoded.place is not None and name == AUTO:
-            name = layout  # a step that is replayed reads by lengths, which only kernels do well
-        return decoders.choose(layout, DecodeSizes.of(q, kv_heads, encoded.length), name=name)
+        return decoders.for_step(
+            encoded.encoding.layout.name, DecodeSizes.of(q, kv_heads, encoded.length),
+            new=q.shape[2], name=self.decoder, by_lengths=encoded.place is not None,
+        )  # fmt: skip
 
 
 def register_decode() -> str:
@@ -86,6 +85,8 @@ def attention(
             lengths = encoded.place.lengths if encoded.place is not None else None
             out = kernel.decode(query, streams, scale=scale, lengths=lengths)
             return out.transpose(1, 2).contiguous(), None
+        if encoded.place is not None:
+            raise BadInput("a step that is replayed takes no mask, no dropout and no gradients")
         read = encoded.read()
         key, value = read["k"], read["v"]
     causal = attention_mask is None and query.shape[-2] > 1 and getattr(module, "is_causal", True)

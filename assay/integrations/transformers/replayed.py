@@ -15,12 +15,11 @@ from typing import Any
 
 import torch
 
+from assay.attention.decoders import TORCH, readers
 from assay.errors import BadInput
 from assay.integrations.transformers.cache import EncodedCacheLayer, LayoutCache
 from assay.integrations.transformers.decoding import NAME
-from assay.kv.cache import DevicePlace
-
-_WARM_UP = 3  # calls before the capture: what is done only once must not be in it
+from assay.kv.device_place import CapturedStep, DevicePlace
 
 
 class ReplayedSteps:
@@ -31,41 +30,20 @@ class ReplayedSteps:
             raise BadInput(f"steps of {type(model).__name__} cannot be replayed: {reason}")
         self.model, self.cache = model, cache
         self.layers = [layer.encoded for layer in cache.layers]
-        batch, device = self.layers[0].tail["v"].shape[0], model.device
-        self.place = DevicePlace.make(batch, device)
-        self.tokens = torch.zeros(batch, 1, dtype=torch.int64, device=device)
-        self.logits, self.graph = self._captured()
+        first = self.layers[0]
+        self.captured = CapturedStep(
+            self._step, batch=first.tail["v"].shape[0], length=first.length, device=model.device
+        )
 
-    @torch.no_grad()
     def __call__(self, tokens: torch.Tensor) -> torch.Tensor:
-        length, capacity = self.layers[0].length, self.layers[0].capacity
-        if tokens.shape != self.tokens.shape:
-            raise BadInput(
-                f"tokens have shape {tuple(tokens.shape)}; wanted {tuple(self.tokens.shape)}, one "
-                "new token of each sequence"
-            )
-        if length >= capacity:
-            raise BadInput(f"the cache has room for {capacity} tokens and is full; give more room")
-        self.tokens.copy_(tokens)
-        self.place.put(length)
-        self.graph.replay()
+        first = self.layers[0]
+        logits = self.captured(tokens, length=first.length, room=first.capacity)
         for encoded in self.layers:
             encoded.length += 1
-        return self.logits
+        return logits
 
-    @torch.no_grad()
-    def _captured(self) -> tuple[torch.Tensor, torch.cuda.CUDAGraph]:
-        graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(_WARM_UP):
-                self.place.put(self.layers[0].length)
-                placed_step(self.model, self.cache, self.tokens, self.place)
-        torch.cuda.current_stream().wait_stream(side)
-        self.place.put(self.layers[0].length)
-        with torch.cuda.graph(graph):
-            logits = placed_step(self.model, self.cache, self.tokens, self.place)
-        return logits, graph
+    def _step(self, tokens: torch.Tensor, place: DevicePlace) -> torch.Tensor:
+        return placed_step(self.model, self.cache, tokens, place)
 
 
 def placed_step(
@@ -92,17 +70,20 @@ def _placed(cache: LayoutCache, place: DevicePlace) -> Iterator[None]:
 
 def why_not(model: Any, cache: LayoutCache) -> str | None:
     """The reason why steps through a cache cannot be captured; None where they can."""
-    if model.device.type != "cuda":
-        return "there are no CUDA graphs without a GPU"
     if model.config.get_text_config(decoder=True)._attn_implementation != NAME:
         return f"its attention is not {NAME}; call model.set_attn_implementation(register_decode())"
     for layer in cache.layers:
         if not isinstance(layer, EncodedCacheLayer):
             return "a layer has a sliding window"
-        if not layer.encoding.is_read_as_kept:
-            return f"no kernel reads {layer.encoding.layout.name} as it is kept"
+        layout = layer.encoding.layout.name
+        if layer.reader.decoder == TORCH:
+            return "it was asked to decode without kernels"
+        if layout not in readers(layout) or not layer.encoding.is_read_as_kept:
+            return f"no kernel reads {layout} as it is kept"
         if layer.encoded.capacity is None:
             return "its cache grows; make it with a capacity"
         if not layer.encoded.length:
             return "its cache is empty: read a prompt first"
+    if model.device.type != "cuda":
+        return "there are no CUDA graphs without a GPU"
     return None

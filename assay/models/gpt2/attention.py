@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from assay import plugins
-from assay.attention.decoders import AUTO
+from assay.attention.decoders import AUTO, MOST_NEW
 from assay.errors import BadInput
 from assay.kv import contract
 from assay.kv.cache import LayerCache
@@ -30,7 +30,6 @@ from assay.models.gpt2.linear import linear
 from assay.models.gpt2.mlp import AttentionExports
 from assay.models.gpt2.operands import ExpandedOperands, Operands
 from assay.models.gpt2.softmax_attention import (
-    MOST_NEW,
     AttentionOutput,
     CacheReading,
     SoftmaxAttention,
@@ -138,10 +137,9 @@ class SelfAttention(nn.Module):
     ) -> torch.Tensor | None:
         """Write what is kept; attention by a kernel that reads it as it is, where one is to be
         used."""
-        plain = not (self.reciprocal or self.gating or self.plain.explicit)
-        plain = plain and not (self.training and self.plain.dropout)
         encoded.write(kept)
-        if not (plain and encoded.encoding.is_read_as_kept):
+        weighted = self.reciprocal or self.gating or self.plain.explicit or self._drops_weights
+        if weighted or not encoded.encoding.is_read_as_kept:
             return None
         stored = encoded.streams()
         out = reading.decode(q, stored, scale=self.source.scale)
@@ -155,6 +153,7 @@ class SelfAttention(nn.Module):
         """A step over latents with all maps around them multiplied out beforehand; None where that
         is another computation, or no kernel is to be used."""
         learns = torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type)
+        learns = learns or self._drops_weights
         if learns or self.exports or past.encoded or x.shape[1] > MOST_NEW:
             return None
         if x.device.type == "cpu" and reading.decoder == AUTO:
@@ -162,6 +161,10 @@ class SelfAttention(nn.Module):
         if past.ready is None:
             past.ready = made_ready(self, self._codec(past).codecs) or False
         return past.ready(x, past, reading) if past.ready else None
+
+    @property
+    def _drops_weights(self) -> bool:
+        return self.training and self.plain.dropout > 0
 
     def _reading(self, past: LayerCache | None) -> CacheReading | None:
         if past is None:

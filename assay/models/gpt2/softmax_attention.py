@@ -11,10 +11,8 @@ import torch
 from torch.nn import functional as F
 
 from assay.attention import decoders
-from assay.attention.decoders import AUTO, DENSE, DecodeKernel, DecodeSizes
-from assay.errors import BadInput
+from assay.attention.decoders import DENSE, DecodeKernel, DecodeSizes
 
-MOST_NEW = 16  # tokens that decode kernels are made for
 _WIDEST = 256  # numbers of a head in torch's fused kernels
 
 
@@ -38,18 +36,10 @@ class CacheReading(NamedTuple):
 
     def kernel(self, sizes: DecodeSizes, *, new: int) -> DecodeKernel | None:
         """The kernel for so many new tokens; None where torch's own attention does as well."""
-        if new > MOST_NEW and self.decoder == AUTO:
-            return None
-        name = self.decoder
-        if self.lengths is not None and name == AUTO:
-            name = self.layout  # torch's own would copy the cache to hide what does not count
-        kernel = decoders.choose(self.layout, sizes, name=name)
-        if kernel is None and self.lengths is not None:
-            raise BadInput(
-                f"a step that is replayed reads {self.layout} by a kernel, and decoder={name!r} "
-                "has none for it; choose auto"
-            )
-        return kernel
+        by_lengths = self.lengths is not None
+        return decoders.for_step(
+            self.layout, sizes, new=new, name=self.decoder, by_lengths=by_lengths
+        )
 
     def decode(
         self, q: torch.Tensor, streams: dict[str, torch.Tensor], *, scale: float, **sizes: int

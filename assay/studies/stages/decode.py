@@ -14,7 +14,7 @@ from assay.subjects.decode import names
 from assay.workloads.spec import WorkloadSpec
 
 AFTER = ("host", "decode_suite")
-MOST_NEW_TOKENS = 16
+MOST_NEW_TOKENS = 16  # as attention/decoders.py, which imports torch
 CHECKS = ("accuracy", "determinism", "unwritten")
 ALWAYS = ("accuracy",)  # nothing is timed that is not right
 PROBES = (*CHECKS, "latency", "graph", "memory", "work", "kernels")

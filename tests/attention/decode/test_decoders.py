@@ -87,3 +87,22 @@ def test_a_name_is_used_where_it_can_be():
     assert decoders.choose("dense", sizes(), name="dense").name == "dense"
     assert decoders.choose("k8v8", sizes(device="cpu"), name="dequantised").dequantises
     assert decoders.choose("k16v8", sizes(), name="torch") is None
+
+
+def test_an_entry_without_batches_is_of_no_batch(file):
+    """A file that was written by hand ended in a traceback."""
+    written(file, [("k16v8:dequantised", 1024)])
+    content = json.loads(file.read_text())
+    del content["hosts"][HERE]["classes"][0]["batches"]
+    file.write_text(json.dumps(content))
+    assert decoders.choose("k16v8", sizes()).name == "k16v8"
+
+
+def test_a_step_by_lengths_is_read_by_a_kernel_or_refused():
+    step = {"new": 1, "by_lengths": True}
+    assert decoders.for_step("dense", sizes(), name="auto", **step).name == "dense"
+    with pytest.raises(BadInput, match="reads k16v8 by a kernel, not by torch"):
+        decoders.for_step("k16v8", sizes(), name="torch", **step)
+    for name, wanted in (("auto", None), ("k16v8", "k16v8")):  # of many new tokens
+        kernel = decoders.for_step("k16v8", sizes(), new=17, name=name, by_lengths=False)
+        assert (kernel and kernel.name) == wanted
