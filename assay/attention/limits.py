@@ -16,7 +16,7 @@ A file states them as a literal, of which every entry may be left out:
     }
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -82,7 +82,7 @@ class WorkloadLimits:
             ),
             "contiguous": "contiguous arrays only",
         }
-        return {name: texts[name] for name in self.as_dict}
+        return {name: texts[name] for name in self.as_dict if name in texts}
 
     def fitted(self, spec: WorkloadSpec, turn: int = 0) -> WorkloadSpec | None:
         """The nearest workload inside; None where what it is about lies outside. Where several are
@@ -95,13 +95,13 @@ class WorkloadLimits:
         if self.head_dims:
             widest = self.widest or max(self.head_dims)
             narrow = [head_dim for head_dim in self.head_dims if head_dim <= widest]
-            changes["head_dim"] = _nearest(narrow, spec.head_dim)
+            changes["head_dim"] = nearest(narrow, spec.head_dim)
         elif self.widest:
             changes["head_dim"] = min(spec.head_dim, self.widest)
         if self.masks:
             changes["causal"] = self.masks == MASKS[0]
         if self.groups:
-            group = _nearest(self.groups, spec.heads // spec.kv_heads)
+            group = nearest(self.groups, spec.heads // spec.kv_heads)
             heads = spec.kv_heads * group if group > 1 else spec.heads
             changes |= {"heads": heads, "kv_heads": heads // group}
         queries, keys = (self._length(n) for n in (spec.query_length, spec.key_length))
@@ -143,7 +143,8 @@ class WorkloadLimits:
         return spec.layout in CONTIGUOUS
 
 
-def _nearest(values: tuple[int, ...], wanted: int) -> int:
+def nearest(values: Sequence[int], wanted: int) -> int:
+    """The value that is least far away, the smaller of two."""
     return min(values, key=lambda value: (abs(value - wanted), value))
 
 

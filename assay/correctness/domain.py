@@ -10,31 +10,25 @@ What the calls take shows whether it compiles for each shape: then a first call 
 than a second one.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
 
 from assay.attention.limits import WorkloadLimits
-from assay.correctness.refusal import outcome
+from assay.correctness.limit_search import LimitSearch, Steps
+from assay.correctness.refusal import Outcome, outcome
 from assay.correctness.shared_shapes import looks as awkward_looks
 from assay.correctness.shared_shapes import shapes as shared_shapes
-from assay.records.verdicts import LIMITS
-from assay.subjects.outcome import Begin
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 
 _LENGTHS, _HEAD_DIMS = (64, 128, 192, 256, 384, 1024), (64, 128, 32)  # of a workload that may run
 _ODD_DIMS, _ROUND_DIMS = (24, 80, 40, 96, 192), (16, 32, 64, 128, 256)
 _GROUPS = (1, 2, 3, 4, 8)
-_MULTIPLES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384)
 _COMPILING_S, _COMPILING_RATIO = 0.25, 5  # a first call takes so long, and so many times a second
 _COMPILED_SHAPES = 2  # of so many shapes: what starts up takes long but once
 _WITH_GAPS = ("transposed", "strided")
 _LONGEST, _LONGEST_QUICK = 1025, 257  # tried
-
-# Announces each call, so that a crash has a name, and returns at the end.
-_Steps = Generator[Begin, None, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +61,7 @@ def find(
     takes: Callable[[WorkloadSpec], bool],
     layouts: Sequence[str],
     quick: bool,
-) -> _Steps:
+) -> Steps:
     """Yield what is called next; returns the Domain. Declared limits are not looked for again.
 
     `takes` tells without a call whether a workload is not refused; `layouts` are those that the
@@ -88,38 +82,25 @@ def find(
 
 
 @dataclass(kw_only=True)
-class _Search:
-    """The limits found so far, the answer to each workload that was tried, and those at which
-    a first call took far longer than a second."""
+class _Search(LimitSearch[WorkloadLimits]):
+    """A search that notes workloads at which a first call took far longer than a second."""
 
-    name: str
-    bind: Callable[[WorkloadSpec], SequenceSubject]
-    limits: WorkloadLimits
-    refusals: dict[str, str] = field(default_factory=dict)
-    answers: dict[WorkloadSpec, str | None] = field(default_factory=dict)
     compiled: list[WorkloadSpec] = field(default_factory=list)
 
     @property
     def compiles(self) -> bool:
         return len(self.compiled) >= _COMPILED_SHAPES
 
-    def refused(self, spec: WorkloadSpec) -> _Steps:
-        """Call it; returns what a clean refusal says, None where it is not refused."""
-        if spec in self.answers:
-            return self.answers[spec]
-        yield Begin(self.name, LIMITS, spec.name)
-        first = outcome(self.bind, spec)
-        self.answers[spec] = first.text
+    def noted(self, spec: WorkloadSpec, first: Outcome) -> None:
         started_up = len(self.answers) > 1
         if started_up and not self.compiles and not first.text and first.seconds > _COMPILING_S:
             second = outcome(self.bind, spec, backward=first.backward)
             if first.seconds > _COMPILING_RATIO * second.seconds:
                 self.compiled.append(spec)
-        return first.text
 
     def all_limits(
         self, base: WorkloadSpec, dtypes: Sequence[str], *, layouts: Sequence[str], quick: bool
-    ) -> _Steps:
+    ) -> Steps:
         """Look for each limit by itself."""
         yield from self.dtypes(base, dtypes)
         yield from self.masks(base)
@@ -129,14 +110,14 @@ class _Search:
         yield from self.queries(base)
         yield from self.layouts(base, layouts)
 
-    def any_refused(self, specs: Sequence[WorkloadSpec]) -> _Steps:
+    def any_refused(self, specs: Sequence[WorkloadSpec]) -> Steps:
         for turn, spec in enumerate(specs):
             fitted = self.limits.fitted(spec, turn)
             if fitted and (yield from self.refused(fitted)):
                 return True
         return False
 
-    def base(self, dtypes: Sequence[str]) -> _Steps:
+    def base(self, dtypes: Sequence[str]) -> Steps:
         """Returns the plainest workload that is not refused; None where all are."""
         choices = product(*map(enumerate, (_LENGTHS, _HEAD_DIMS, dtypes, (True, False))))
         for choice in sorted(choices, key=lambda choice: sum(index for index, _ in choice)):
@@ -150,17 +131,17 @@ class _Search:
                 return fitted
         return None
 
-    def dtypes(self, base: WorkloadSpec, dtypes: Sequence[str]) -> _Steps:
+    def dtypes(self, base: WorkloadSpec, dtypes: Sequence[str]) -> Steps:
         if not self.limits.dtypes:
-            yield from self._choice("dtypes", [replace(base, dtype=d) for d in dtypes], dtypes)
+            yield from self.choice("dtypes", [replace(base, dtype=d) for d in dtypes], dtypes)
 
-    def masks(self, base: WorkloadSpec) -> _Steps:
+    def masks(self, base: WorkloadSpec) -> Steps:
         if self.limits.masks:
             return
         if text := (yield from self.refused(replace(base, causal=not base.causal))):
-            self._keep("masks", "causal" if base.causal else "full", text)
+            self.keep("masks", "causal" if base.causal else "full", text)
 
-    def head_dims(self, base: WorkloadSpec) -> _Steps:
+    def head_dims(self, base: WorkloadSpec) -> Steps:
         """Try round and odd dimensions; no further odd one where the first two are refused."""
         if self.limits.head_dims or self.limits.widest:
             return
@@ -169,48 +150,27 @@ class _Search:
         if (yield from self.refused(odd[0])) and (yield from self.refused(odd[1])):
             tried = 2
         dims = sorted(_ODD_DIMS[:tried] + _ROUND_DIMS)
-        yield from self._choice("head_dims", [replace(base, head_dim=dim) for dim in dims], dims)
+        yield from self.choice("head_dims", [replace(base, head_dim=dim) for dim in dims], dims)
         taken = self.limits.head_dims
         if len(taken) > 2 and list(taken) == dims[: len(taken)] and tried > 2:  # all up to one
             text = self.refusals.pop("head_dims")
             self.limits = replace(self.limits, head_dims=())
-            self._keep("widest", taken[-1], text)
+            self.keep("widest", taken[-1], text)
 
-    def groups(self, base: WorkloadSpec) -> _Steps:
+    def groups(self, base: WorkloadSpec) -> Steps:
         if not self.limits.groups:
             specs = [replace(base, heads=2 * group, kv_heads=2) for group in _GROUPS]
-            yield from self._choice("groups", specs, _GROUPS)
+            yield from self.choice("groups", specs, _GROUPS)
 
-    def lengths(self, base: WorkloadSpec, *, longest: int) -> _Steps:
+    def lengths(self, base: WorkloadSpec, *, longest: int) -> Steps:
         """The multiple of all lengths, and the shortest and longest multiples of it."""
 
         def at(length: int) -> WorkloadSpec:
             return replace(base, query_length=length, key_length=length)
 
-        start, limits = base.key_length, self.limits
-        refusals = []
-        steps = [step for step in _MULTIPLES if step % limits.lengths == 0]  # of what is declared
-        for step in steps:
-            if not (text := (yield from self.refused(at(start + step)))):
-                break
-            refusals.append(text)
-        if refusals and len(refusals) < len(steps):
-            self._keep("lengths", step, refusals[0])
-        multiple = self.limits.lengths
-        for name, extreme in (("shortest", multiple), ("longest", longest // multiple * multiple)):
-            if name in limits.as_dict or extreme == start:
-                continue
-            if text := (yield from self.refused(at(extreme))):
-                taken, refused = start // multiple, extreme // multiple
-                while abs(taken - refused) > 1:
-                    middle = (taken + refused) // 2
-                    if (yield from self.refused(at(middle * multiple))):
-                        refused = middle
-                    else:
-                        taken = middle
-                self._keep(name, taken * multiple, text)
+        yield from self.multiples(at, base.key_length, longest=longest)
 
-    def queries(self, base: WorkloadSpec) -> _Steps:
+    def queries(self, base: WorkloadSpec) -> Steps:
         """Fewer and more queries than keys."""
         if self.limits.queries:
             return
@@ -224,13 +184,13 @@ class _Search:
         fewer = yield from self.refused(replace(base, query_length=few, key_length=many))
         more = yield from self.refused(replace(base, query_length=many, key_length=few))
         if fewer and more:
-            self._keep("queries", "equal", fewer)
+            self.keep("queries", "equal", fewer)
         elif more:
-            self._keep("queries", "at most keys", more)
+            self.keep("queries", "at most keys", more)
         elif fewer:
-            self._keep("queries", "at least keys", fewer)
+            self.keep("queries", "at least keys", fewer)
 
-    def layouts(self, base: WorkloadSpec, layouts: Sequence[str]) -> _Steps:
+    def layouts(self, base: WorkloadSpec, layouts: Sequence[str]) -> Steps:
         tried = [layout for layout in _WITH_GAPS if layout in layouts]
         if self.limits.contiguous or not tried:
             return
@@ -238,17 +198,4 @@ class _Search:
         for layout in tried:
             texts.append((yield from self.refused(replace(base, layout=layout))))
         if all(texts):
-            self._keep("contiguous", True, texts[0])
-
-    def _choice(self, name: str, specs: Sequence[WorkloadSpec], values: Sequence[Any]) -> _Steps:
-        """Keep the values that are taken, where some are not."""
-        texts = []
-        for spec in specs:
-            texts.append((yield from self.refused(spec)))
-        taken = tuple(v for v, text in zip(values, texts, strict=True) if not text)
-        if taken and len(taken) < len(values):
-            self._keep(name, taken, next(filter(None, texts)))
-
-    def _keep(self, name: str, value: Any, text: str) -> None:
-        self.limits = replace(self.limits, **{name: value})
-        self.refusals[name] = text
+            self.keep("contiguous", True, texts[0])

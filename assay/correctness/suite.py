@@ -68,7 +68,7 @@ def run(
     if conditions := dict(_conditions(tested, generator, shapes)):
         words = "; ".join(text for text, _ in conditions.values())
         data = {name: value for name, (_, value) in conditions.items()}
-        yield _note(tested, verdicts.CONDITIONS, words, data)
+        yield note(tested, verdicts.CONDITIONS, words, data)
     cases = {
         name: in_order(only) if only else _cases(tested, probe, generator, shapes)
         for name, probe in probes.items()
@@ -182,7 +182,7 @@ def _with_limits(
             quick=generator.quick,
         )
     if own_domain.reason:
-        yield _note(tested, verdicts.LIMITS, own_domain.reason, own_domain.limits.as_dict)
+        yield note(tested, verdicts.LIMITS, own_domain.reason, own_domain.limits.as_dict)
     limited = replace(implementation, limits=own_domain.limits)
     return replace(tested, implementation=limited), own_domain.shapes
 
@@ -203,9 +203,8 @@ def _conditions(
         yield "shared_shapes", (text, [spec.name for spec in shapes])
 
 
-def _note(
-    tested: TestedImplementation, metric: str, text: str, data: dict[str, Any]
-) -> Measurement:
+def note(tested: TestedImplementation, metric: str, text: str, data: dict[str, Any]) -> Measurement:
+    """Return words that stand beside verdicts, with the same as data."""
     return Measurement(
         subject=tested.name, metric=metric, value=None, unit="", reason=text, data=data
     )
@@ -226,7 +225,7 @@ def summary(
     status: Status = "ok"
     if len(results) < min(planned, needed + len(refused)):
         status, notes = "timeout", [verdicts.incomplete(len(results), planned), *notes]
-    elif not shares:
+    elif len(shares) < len(refused) or not shares:  # too few for a verdict
         return Measurement(
             subject=tested.name,
             metric=name,

@@ -17,7 +17,7 @@ _WARM_UP = 3  # calls before the capture: what is done only once must not be in 
 
 @dataclass(frozen=True, kw_only=True)
 class DevicePlace:
-    """Where the next token of each sequence goes."""
+    """Place of the next token of each sequence."""
 
     position: torch.Tensor  # int64 [1]
     lengths: torch.Tensor  # int32 [batch], the next token counted

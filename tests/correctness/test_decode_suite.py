@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 from assay import host, plugins
 from assay.correctness.decode import suite
 from assay.correctness.decode.cases import DecodeCases
+from assay.correctness.decode.limits import DecodeLimits
 from assay.subjects import decode
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs" / "examples" / "my_decode.py"
@@ -147,7 +148,9 @@ def test_pages_that_are_not_followed_fail(tmp_path) -> None:
 def test_cases_of_latents_have_one_row_for_all_heads() -> None:
     generator = DecodeCases(seed=0, quick=False, dtypes=("float32",), latent=True, accepts=ALL)
     loaded = {name: plugins.load(plugins.find("probes", name)) for name in PROBES}
-    specs = [s for name in PROBES for s in suite.cases_of(name, loaded[name], generator)]
+    specs = [
+        s for name in PROBES for s in suite.cases_of(name, loaded[name], generator, DecodeLimits())
+    ]
     assert {spec.kv_heads for spec in specs} == {1}
     assert {spec.head_dim for spec in specs} == {256, 288}
     assert {spec.query_length for spec in specs} >= {1, 2, 16}
@@ -160,5 +163,69 @@ def test_time_that_is_over_is_incomplete() -> None:
     )
     generator = DecodeCases(seed=0, quick=True, dtypes=("float32",), latent=False)
     loaded = {"tails": plugins.load(plugins.find("probes", "tails"))}
-    (result,) = suite.run(tested, loaded, generator, budget_s=-1.0)
+    *_, result = suite.run(tested, loaded, generator, budget_s=-1.0)
     assert result.status == "timeout" and "0 of 7 cases run" in result.reason
+
+
+# Lines at the head of the example that refuse some steps, and what the check says of them.
+LIMITS = {
+    "keys": ('assert streams["k"].shape[2] % 128 == 0', "multiples of 128 keys only"),
+    "long": ('assert 64 <= streams["k"].shape[2] <= 512', "no fewer than 64 keys"),
+    "width": ("assert q.shape[3] == 96", "head dimensions of 96 only"),
+    "alone": ("assert q.shape[2] == 1", "1 new tokens only"),
+    "single": ("assert len(q) == 1", "batches of 1 only"),
+    "group": ('assert q.shape[1] == 8 * streams["k"].shape[1]', "groups of 8 query heads only"),
+    "half": ("assert q.dtype == torch.float16", "float16 only"),
+}
+
+
+def limited(folder: Path, line: str, *change: str) -> Path:
+    """The example with limits, and a change where one is given."""
+    text = EXAMPLE.read_text().replace("    new, group", f"    {line}\n    new, group")
+    file = folder / "limited.py"
+    file.write_text(text.replace(*change) if change else text)
+    return file
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_kernel_with_limits_is_held_to_as_many_cases(name, tmp_path) -> None:
+    """A kernel that takes multiples of 128 keys held once, on a single case."""
+    line, words = LIMITS[name]
+    results = verdicts(limited(tmp_path, line))
+    assert words in results.pop("limits").reason
+    unable = {metric for metric, m in results.items() if m.status == "unsupported"}
+    assert unable == ({"paged", "neighbours"} if name == "single" else {"paged"})
+    assert {m.status for m in results.values()} == {"ok", "unsupported"}, results
+    assert len(results["tails"].samples) >= 3 and len(results["grouping"].samples) >= 2
+
+
+@pytest.mark.parametrize("fault", ["misses_the_last_key", "ignores_lengths", "groups_wrongly"])
+def test_a_fault_within_limits_fails(fault, tmp_path) -> None:
+    before, after, probe = FAULTS[fault]
+    file = limited(tmp_path, LIMITS["keys"][0], before, after)
+    assert verdicts(file, probe)[probe].status == "failed"
+
+
+def test_few_cases_are_no_verdict(tmp_path) -> None:
+    """What no limit explains stays refused, and a probe that ran less than half says nothing."""
+    line = "assert lengths is None or lengths.max() < 30"
+    result = verdicts(limited(tmp_path, line), "ragged", "tails")
+    assert result["tails"].status == "ok" and "limits" not in result
+    assert result["ragged"].status == "unsupported" and result["ragged"].value is None
+
+
+def test_pages_that_are_refused_give_way_to_larger_ones(tmp_path) -> None:
+    text = EXAMPLE.read_text().replace('("lengths",)', '("lengths", "pages")')
+    gathered = (
+        "lengths=None, pages=None):\n    if pages is not None:\n"
+        '        assert streams["k"].shape[2] % 64 == 0\n        streams = {n: t.view(torch.'
+        "uint8)[pages.long()].transpose(1, 2).flatten(2, 3).view(t.dtype)\n"
+        "            for n, t in streams.items()}\n"
+    )
+    file = tmp_path / "large_pages.py"
+    file.write_text(re.sub(r"lengths=None\):.*\n", lambda _: gathered, text))
+    assert verdicts(file, "paged")["paged"].status == "ok"
+    never = tmp_path / "no_pages.py"
+    never.write_text(file.read_text().replace("% 64 == 0", "> 999"))
+    result = verdicts(never, "paged")["paged"]
+    assert result.status == "unsupported" and "AssertionError" in result.reason

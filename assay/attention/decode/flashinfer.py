@@ -179,7 +179,7 @@ def _planned(
 def _page_lists(
     counts: torch.Tensor, *, size: int, stride: int, pages: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Where the pages of each sequence begin [B + 1], their numbers in order, and the keys of each
+    """First pages of each sequence [B + 1], the numbers of all in order, and the keys of each
     last page [B], all int32 on the CPU; `counts` [B] are keys, of which an empty sequence gets one.
     """
     held = counts.clamp(min=1)

@@ -21,10 +21,14 @@ class DecodeCases:
     latent: bool  # one row for all heads
     accepts: frozenset[str] = frozenset({"lengths"})  # what it takes beyond the plain call
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers of a head, or of a row."""
+        return ROWS if self.latent else WIDTHS
+
     def spec(self, number: int = 0, *, group: int = 4, **changes: Any) -> WorkloadSpec:
         """Return a step of two sequences; `number` chooses among dtypes and widths in turn."""
-        kv_heads = 1 if self.latent else 2
-        widths = ROWS if self.latent else WIDTHS
+        kv_heads, widths = 1 if self.latent else 2, self.widths
         fields: dict[str, Any] = {
             "batch": 2, "heads": group * kv_heads, "kv_heads": kv_heads, "query_length": 1,
             "key_length": 113, "head_dim": widths[number // len(self.dtypes) % len(widths)],

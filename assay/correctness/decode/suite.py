@@ -3,7 +3,7 @@
 Where a case fails, the smallest that does is named: it is a workload, which repeats it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 
@@ -13,8 +13,10 @@ from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.case_result import FAILED, CaseResult, run_case
 from assay.correctness.cases import cost
+from assay.correctness.decode import limits
 from assay.correctness.decode.cases import DecodeCases
-from assay.correctness.suite import summary
+from assay.correctness.decode.limits import DecodeLimits
+from assay.correctness.suite import note, summary
 from assay.host import Host
 from assay.instruments.own_time import own_seconds
 from assay.records import verdicts
@@ -78,17 +80,19 @@ def run(
     budget_s: float,
     only: Sequence[WorkloadSpec] = (),
 ) -> Iterator[Begin | Measurement]:
-    """Yield a measurement for each probe. With `only`, these are the cases of every probe. A probe
-    that has cases left when `budget_s` seconds are over is incomplete."""
+    """Yield a measurement for each probe, on cases inside the limits that are looked for first.
+    With `only`, these are the cases of every probe. A probe that has cases left when `budget_s`
+    seconds are over is incomplete."""
+    within = DecodeLimits() if only else (yield from _limits(tested, generator))
     start = own_seconds()
     for name, probe in probes.items():
         try:
-            specs = list(only) or cases_of(name, probe, generator)
+            specs = list(only) or cases_of(name, probe, generator, within)
         except Unsupported as refusal:
             yield replace_subject(judge.unsupported(name, str(refusal)), subject=tested.name)
             continue
         results: list[CaseResult] = []
-        for spec in sorted(dict.fromkeys(specs), key=cost):
+        for spec in sorted(specs, key=cost):
             if own_seconds() - start > budget_s:
                 break
             yield Begin(tested.name, probe=name, case=spec.name)
@@ -99,11 +103,27 @@ def run(
             yield summary(tested, name, results, planned=len(specs), needed=len(specs))
 
 
-def cases_of(name: str, probe: ModuleType, generator: DecodeCases) -> list[WorkloadSpec]:
-    """Return the cases of a probe; those that are shared with sequences are given a few tiles."""
-    if name not in SHARED:
-        return probe.cases(generator)
-    return generator.by_turns({"key_length": 150}, {"query_length": 2, "key_length": 70})
+def cases_of(
+    name: str, probe: ModuleType, generator: DecodeCases, within: DecodeLimits
+) -> list[WorkloadSpec]:
+    """Return the cases of a probe, brought inside limits; those that are shared with sequences are
+    given a few tiles."""
+    if name in SHARED:
+        specs = generator.by_turns({"key_length": 150}, {"query_length": 2, "key_length": 70})
+    else:
+        specs = probe.cases(generator)
+    return list(dict.fromkeys(within.fitted(spec, turn) for turn, spec in enumerate(specs)))
+
+
+def _limits(
+    tested: TestedReader, generator: DecodeCases
+) -> Generator[Begin | Measurement, None, DecodeLimits]:
+    """Yield the limits in words, where there are some; returns them."""
+    own, refusals = yield from limits.find(tested.name, tested.bind, generator)
+    if words := own.words:
+        texts = ", ".join(f"{text} ({refusals[name]})" for name, text in words.items())
+        yield note(tested, verdicts.LIMITS, f"it takes {texts}", own.as_dict)
+    return own
 
 
 def _failure(tested: TestedReader, name: str, results: Sequence[CaseResult]) -> Measurement:

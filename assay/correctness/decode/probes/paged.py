@@ -2,6 +2,7 @@
 
 from assay.correctness import judge
 from assay.correctness.decode.cases import DecodeCases
+from assay.correctness.refusal import refusal_text
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.decode import DecodeSubject, pages
@@ -10,7 +11,7 @@ from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
 _CAUSE = "pages are not followed: keys are read where another sequence's lie, or nothing does"
-_SIZES = (16, 24)  # tokens of a page
+_SIZES = (16, 24, 32, 64, 128, 256)  # tokens of a page; the first two that are not refused
 
 
 def cases(generator: DecodeCases) -> list[WorkloadSpec]:
@@ -18,13 +19,30 @@ def cases(generator: DecodeCases) -> list[WorkloadSpec]:
     if not {"lengths", "pages"} <= generator.accepts:
         raise Unsupported("not run: its ACCEPTS does not name lengths and pages")
     common = {"padded": True, "batch": 3, "group": 2, "key_length": 96}
-    return generator.by_turns(common, {**common, "query_length": 2})
+    return generator.by_turns(common, {**common, "query_length": 2, "key_length": 300})
 
 
 def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measurement]:
-    """Compare output and LSE on shuffled pages of two sizes."""
+    """Compare output and LSE on shuffled pages."""
     if "pages" not in call.accepts:
         return [judge.unsupported("paged", "it takes no pages")]
-    kept = [pages.shuffled(call, size=size) for size in _SIZES]
+    kept = _kept(call)
     comparisons = [c for each in kept for c in judge.compare_forward(each)]
     return [judge.worst("paged", comparisons, cause=_CAUSE)]
+
+
+def _kept(call: DecodeSubject) -> list[DecodeSubject]:
+    """The step over pages of two sizes; raises the last refusal where all are refused."""
+    kept: list[DecodeSubject] = []
+    for size in _SIZES:
+        each = pages.shuffled(call, size=size)
+        try:
+            each()
+        except Exception as error:
+            if not refusal_text(error) or (size == _SIZES[-1] and not kept):
+                raise
+        else:
+            kept.append(each)
+        if len(kept) == 2:
+            break
+    return kept
