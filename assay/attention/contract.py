@@ -93,8 +93,8 @@ def load(name: str, folders: Sequence[Path] = ()) -> Implementation:
         precision=precision.parse(stated["FLOAT32"], stated["FP8"], place=place),
         layout=stated["LAYOUT"],
         configs=_names("CONFIGS", stated["CONFIGS"], place=place),
-        backward=_switch("BACKWARD", stated["BACKWARD"], "gpu", place=place),
-        deterministic_backward=_switch(
+        backward=switch("BACKWARD", stated["BACKWARD"], "gpu", place=place),
+        deterministic_backward=switch(
             "DETERMINISTIC_BACKWARD", stated["DETERMINISTIC_BACKWARD"], place=place
         ),
         kernels=stated["KERNELS"],
@@ -115,7 +115,7 @@ def _names(literal: str, stated: object, *, place: str) -> tuple[str, ...]:
     return tuple(stated)
 
 
-def _switch(literal: str, stated: object, *words: str, place: str) -> Any:
+def switch(literal: str, stated: object, *words: str, place: str) -> Any:
     """True, False or one of some words as a file states it; BadInput for anything else."""
     if not isinstance(stated, bool) and stated not in words:
         wanted = ", ".join(map(repr, (True, False, *words)))

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from assay import plugins
+from assay.attention.contract import switch
 from assay.attention.decode._declared import accepted
 from assay.attention.thresholds import measured_core
 from assay.errors import BadInput
@@ -38,6 +39,7 @@ class DecodeKernel:
     decode: Callable[..., Any]
     supports: Callable[..., str | None]
     accepts: frozenset[str]
+    deterministic: bool
     kernels: dict[str, str]
 
 
@@ -81,6 +83,9 @@ def load(name: str, folders: tuple[Path, ...] = ()) -> DecodeKernel:
         decode=module.decode,
         supports=getattr(module, "supports", lambda **_: None),
         accepts=accepted(plugin),
+        deterministic=switch(
+            "DETERMINISTIC", plugin.literals["DETERMINISTIC"], place=str(plugin.path)
+        ),
         kernels=plugin.literals["KERNELS"],
     )
 

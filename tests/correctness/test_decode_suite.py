@@ -11,6 +11,7 @@ from assay import host, plugins
 from assay.correctness.decode import suite
 from assay.correctness.decode.cases import DecodeCases
 from assay.correctness.decode.limits import DecodeLimits
+from assay.errors import BadInput
 from assay.subjects import decode
 
 EXAMPLE = Path(__file__).parent.parent.parent / "docs" / "examples" / "my_decode.py"
@@ -95,6 +96,22 @@ def test_what_a_kernel_does_not_take_is_not_passed_over(tmp_path) -> None:
     text = EXAMPLE.read_text().replace("if lengths is None:", "if True:")
     file.write_text(text.replace('("lengths",)', "()"))
     assert verdicts(file, "ragged")["ragged"].status == "unsupported"
+
+
+@pytest.mark.parametrize(("stated", "status"), [("False", "unsupported"), ("True", "failed")])
+def test_bits_that_change_are_declared_or_fail(stated, status, tmp_path) -> None:
+    before, after, _ = FAULTS["depends_on_chance"]
+    text = EXAMPLE.read_text().replace(before, after)
+    file = tmp_path / f"chance_{stated}.py"
+    file.write_text(text.replace("ACCEPTS", f"DETERMINISTIC = {stated}\nACCEPTS"))
+    assert verdicts(file, "determinism")["determinism"].status == status
+
+
+def test_what_is_no_switch_is_refused(tmp_path) -> None:
+    file = tmp_path / "half_true.py"
+    file.write_text(EXAMPLE.read_text().replace("ACCEPTS", 'DETERMINISTIC = "no"\nACCEPTS'))
+    with pytest.raises(BadInput, match="DETERMINISTIC is 'no'; wanted one of True, False"):
+        decode.load(str(file))
 
 
 @pytest.mark.parametrize(

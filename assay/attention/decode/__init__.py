@@ -15,6 +15,7 @@ queries are as wide as a row, and `value_width` says how many numbers of a row a
 LAYOUT names the layout that a file reads. DEQUANTISES says that what is kept in few bits is written
 out whole before anything attends to it: such a file is there to compare with, never timed as a
 kernel of the layout. ACCEPTS names those of lengths, pages, lse and scratch that it takes.
+DETERMINISTIC is False where the bits of its output change from call to call.
 Optional is `supports(*, head_dim, dtype, device)`, the reason why it cannot be used, or None; a
 device is cpu or cuda.
 """
@@ -24,5 +25,6 @@ FRAMEWORK = "torch"
 LAYOUT = "dense"
 DEQUANTISES = False
 ACCEPTS = ("lengths",)
+DETERMINISTIC = True
 REQUIRES = ()
 KERNELS = {}

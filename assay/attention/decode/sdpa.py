@@ -7,6 +7,7 @@ import torch
 from assay.attention.decode._whole_cache import attend
 
 LAYOUT = "dense"
+DETERMINISTIC = False  # as cuDNN, which torch may choose
 
 
 def decode(

@@ -33,6 +33,8 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     What differs is put down to an order of summation only where the result is right: that explains
     rounding, and no more.
     """
+    if not getattr(call.implementation, "deterministic", True):  # a decode kernel may say so
+        return [judge.unsupported("determinism", "declared not repeatable: DETERMINISTIC = False")]
     measurements = [_repeated_forward(call)]
     if call.in_second_process:
         measurements.append(_second_process(call, workload.spec))

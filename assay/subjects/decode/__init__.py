@@ -63,6 +63,10 @@ class CacheReader:
         return self.kernel.accepts
 
     @property
+    def deterministic(self) -> bool:
+        return self.kernel.deterministic
+
+    @property
     def kernels(self) -> dict[str, str]:
         return self.kernel.kernels
 
