@@ -35,8 +35,13 @@ def decode(
         raise BadInput("FlexAttention is given no pages here; give keys and values in one piece")
     k, v = streams["k"], streams["v"]
     sizes = tuple((tensor.shape, tensor.stride()) for tensor in (q, k, v))
-    kind = None if lengths is None else lengths.dtype
-    return _compiled(sizes, q.dtype, q.device, scale, kind)(q, k, v, lengths)
+    kind = counts = None
+    if lengths is not None:
+        # Not compiled with the rest: torch 2.11's kernel steps from sequence to sequence by the
+        # stride of an axis of one, which its compiler is free to choose.
+        reached = (lengths.clamp(0, k.shape[2]) + (BLOCK - 1)) // BLOCK
+        kind, counts = lengths.dtype, reached.to(torch.int32)[:, None, None]  # [B, 1, 1]
+    return _compiled(sizes, q.dtype, q.device, scale, kind)(q, k, v, lengths, counts)
 
 
 def supports(*, head_dim: int, dtype: str, device: str) -> str | None:
@@ -53,7 +58,7 @@ def _compiled(
     scale: float,
     lengths_dtype: torch.dtype | None,
 ) -> Callable[..., torch.Tensor]:
-    """`call(q, k, v, lengths)` for tensors of these shapes and strides; compiled when first called.
+    """`call(q, k, v, lengths, counts)` for tensors of these shapes and strides; compiled when first called.
 
     Each has a code object of its own, for torch counts recompilations by code object and beyond a
     limit would run what was not compiled.
@@ -67,14 +72,18 @@ def _compiled(
     mask_of = _masks(batch, new, total, device)
 
     def call(
-        q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, lengths: torch.Tensor | None
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        lengths: torch.Tensor | None,
+        counts: torch.Tensor | None,
     ) -> torch.Tensor:
         if lengths is not None:
             keys = torch.arange(total, device=device)
             behind = (keys >= lengths[:, None])[:, None, :, None]  # [B, 1, S, 1]
             v = v.masked_fill(behind, 0)
         return flex_attention(
-            q, k, v, block_mask=mask_of(lengths), scale=scale, enable_gqa=group > 1,
+            q, k, v, block_mask=mask_of(lengths, counts), scale=scale, enable_gqa=group > 1,
             kernel_options=options,
         )  # fmt: skip
 
@@ -92,8 +101,9 @@ def _kernel_options(group: int, new: int, dtype: torch.dtype) -> dict[str, objec
 
 def _masks(
     batch: int, new: int, total: int, device: torch.device
-) -> Callable[[torch.Tensor | None], object]:
-    """The function that gives the block mask for `lengths` [batch], or for whole sequences.
+) -> Callable[[torch.Tensor | None, torch.Tensor | None], object]:
+    """The function that gives the block mask for `lengths` [batch] and the number of blocks that
+    each sequence reaches, or for whole sequences.
 
     Whole sequences have a mask too. Without one, torch 2.11 and 2.13 take all keys for a single
     block of 2^30 and give each part its share of that, so the first part reads all there are.
@@ -104,7 +114,7 @@ def _masks(
     order = torch.arange(blocks, dtype=torch.int32, device=device).repeat(batch, 1, 1, 1)
     whole = torch.full((batch, 1, 1), blocks, dtype=torch.int32, device=device)
 
-    def mask_of(lengths: torch.Tensor | None) -> object:
+    def mask_of(lengths: torch.Tensor | None, counts: torch.Tensor | None) -> object:
         def within_cache(
             sequence: torch.Tensor, head: torch.Tensor, token: torch.Tensor, key: torch.Tensor
         ) -> torch.Tensor:
@@ -116,13 +126,13 @@ def _masks(
             return key <= token + (lengths[sequence] - new)
 
         # A single new token sees the whole cache, and torch itself checks where that ends.
-        counts, visible = whole, within_cache if new > 1 else None  # [B, 1, 1] blocks to read
-        if lengths is not None:
+        visible = within_cache if new > 1 else None
+        if lengths is None:
+            counts = whole
+        else:
             visible = within_length
-            reached = (lengths.clamp(0, total) + (BLOCK - 1)) // BLOCK
-            counts = reached.to(torch.int32)[:, None, None]
         return BlockMask.from_kv_blocks(
-            counts,
+            counts,  # [B, 1, 1] blocks to read
             order,  # [B, 1, 1, blocks]
             BLOCK_SIZE=BLOCK,
             mask_mod=visible,
