@@ -146,3 +146,11 @@ def test_a_cell_changes_with_the_kernel_and_the_layout(monkeypatch):
         monkeypatch.setattr(code_digests, "_digest", changed)
         assert fingerprint("decode", cell, here) != before[0], file
         assert fingerprint("decode_suite", of_suite, here) != before[1], file
+
+
+def test_the_suite_examines_the_dtypes_that_are_timed():
+    named = ["DECODERS=sdpa", f"WORKLOADS={MORE}", "STAGES=decode_suite,decode"]
+    (cell,) = decode_suite.cells(kconfig.load(None, named))
+    assert (cell.options["dtypes"], cell.options["workloads"]) == (("float16",), ())
+    (cell,) = decode_suite.cells(kconfig.load(None, named[:1]))
+    assert cell.options["dtypes"] == ("float32",)

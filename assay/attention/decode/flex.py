@@ -58,7 +58,8 @@ def _compiled(
     scale: float,
     lengths_dtype: torch.dtype | None,
 ) -> Callable[..., torch.Tensor]:
-    """`call(q, k, v, lengths, counts)` for tensors of these shapes and strides; compiled when first called.
+    """`call(q, k, v, lengths, counts)` for tensors of these shapes and strides; compiled when it is
+    first called.
 
     Each has a code object of its own, for torch counts recompilations by code object and beyond a
     limit would run what was not compiled.

@@ -35,16 +35,17 @@ class DecodeSuiteSettings:
 
 
 def cells(study: Study) -> list[Cell]:
-    """One cell for each kernel; in a study of this stage alone that names WORKLOADS, these are the
-    cases."""
+    """One cell for each kernel, in the dtypes of WORKLOADS where these are named; in a study of
+    this stage alone they are the cases."""
+    named = tuple(workloads(study)) if study.workloads else ()
     shared = probes_of(study, "check")
     probes = (*probes_of(study, suite.STAGE), *(n for n in suite.SHARED if n in shared))
     settings = DecodeSuiteSettings(
         seed=study.seed,
-        dtypes=study.dtypes,
+        dtypes=tuple(dict.fromkeys(spec.dtype for spec in named)) or study.dtypes,
         budget_s=study.suite_budget_s,
         quick=study.suite_quick,
-        workloads=tuple(workloads(study)) if study.workloads and len(study.stages) == 1 else (),
+        workloads=named if len(study.stages) == 1 else (),
     )
     return [
         Cell(
