@@ -43,13 +43,19 @@ class CheckpointIdentity:
 def write(path: Path, tensors: Mapping[str, torch.Tensor], identity: CheckpointIdentity) -> None:
     """Write a checkpoint whole or not at all; its folder must be there."""
     entries = {key: msgspec.json.encode(value).decode() for key, value in vars(identity).items()}
-    metadata = {"format": FORMAT, "version": str(VERSION), **entries}
+    write_tensors(path, tensors, {"format": FORMAT, "version": str(VERSION), **entries})
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write a safetensors file whole or not at all; its folder must be there."""
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     with explained(path):
         try:
             with open(temporary, "xb"):  # where this fails, the reason is the system's own
                 pass
-            save_file(dict(tensors), temporary, metadata=metadata)
+            save_file(dict(tensors), temporary, metadata=dict(metadata))
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)
