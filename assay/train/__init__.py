@@ -1,0 +1,1 @@
+"""Training that can be compared: data, loop, exact resume."""

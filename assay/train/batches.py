@@ -1,0 +1,110 @@
+"""Batches: which tokens a step reads, as a function of the seed and the step alone.
+
+Windows of `length` + 1 tokens begin at multiples of `length`, so each token but the first is
+predicted once in an epoch. There is no state to save: a run that goes on at step 1,000 asks for the
+batch of step 1,000.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from assay.errors import BadInput
+from assay.train.shards import Tokens
+
+_MOST_SEED = 2**64
+_ORDERS_KEPT = 2  # a batch may lie in two epochs
+
+
+class TrainingBatches:
+    """All windows of the training tokens, in a new order every epoch."""
+
+    def __init__(self, tokens: Tokens, *, seed: int, batch: int, length: int) -> None:
+        if not 0 <= seed < _MOST_SEED:
+            raise BadInput(f"the seed {seed} is not from 0 to 2^64 - 1; give another")
+        if batch < 1:
+            raise BadInput(f"a batch of {batch} sequences was asked for, wanted at least 1")
+        self.windows = _windows(tokens, length, "training")
+        self._tokens, self._seed = tokens, seed
+        self._batch, self._length = batch, length
+        self._orders: dict[int, np.ndarray] = {}
+
+    def at(self, step: int, micro: slice | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and targets of a step, int64 [batch, length] each; of `micro` its rows only."""
+        if step < 0:
+            raise ValueError(f"steps count from 0, got {step}")
+        rows = range(self._batch)[micro or slice(None)]
+        sequences = [divmod(step * self._batch + row, self.windows) for row in rows]
+        windows = [int(self._order(epoch)[place]) for epoch, place in sequences]
+        return _inputs_and_targets(self._tokens, windows, self._length)
+
+    def epoch(self, step: int) -> float:
+        """How often all windows were read before a step, such as 1.5."""
+        return step * self._batch / self.windows
+
+    def _order(self, epoch: int) -> np.ndarray:
+        if epoch not in self._orders:
+            if len(self._orders) == _ORDERS_KEPT:
+                del self._orders[next(iter(self._orders))]
+            self._orders[epoch] = permutation(self._seed, epoch, self.windows)
+        return self._orders[epoch]
+
+
+class ValidationWindows:
+    """The first windows of the validation tokens, in their order."""
+
+    def __init__(self, tokens: Tokens, *, length: int, count: int = 0) -> None:
+        """Take the first `count` windows; all where count is 0 or there are fewer."""
+        if count < 0:
+            raise BadInput(f"{count} validation windows were asked for; give 0 for all of them")
+        there = _windows(tokens, length, "validation")
+        self.count = min(count, there) if count else there
+        self._tokens, self._length = tokens, length
+
+    def batches(self, batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Inputs and targets, int64 [batch, length] each; the last batch may have fewer rows."""
+        for start in range(0, self.count, batch):
+            windows = list(range(start, min(start + batch, self.count)))
+            yield _inputs_and_targets(self._tokens, windows, self._length)
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of the windows' tokens: two runs with the same one read the same stream."""
+        digest = hashlib.sha256(b"%d windows of %d tokens\n" % (self.count, self._length + 1))
+        for number in range(self.count):
+            window = self._tokens.window(number * self._length, self._length + 1)
+            digest.update(window.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+
+def permutation(seed: int, epoch: int, count: int) -> np.ndarray:
+    """The order of `count` windows in an epoch, int64 [count].
+
+    By sorting raw numbers of Philox, which NumPy promises to keep from version to version, as it
+    does not for the permutations of its generators.
+    """
+    key = np.array([seed, epoch], dtype=np.uint64)
+    return np.argsort(np.random.Philox(key=key).random_raw(count), kind="stable")
+
+
+def _windows(tokens: Tokens, length: int, split: str) -> int:
+    """The number of windows, at least 1."""
+    if length < 1:
+        raise BadInput(f"a length of {length} tokens was asked for, wanted at least 1")
+    count = (len(tokens) - 1) // length
+    if count < 1:
+        raise BadInput(
+            f"the {split} data has {len(tokens):,} tokens, a window of length {length:,} needs "
+            f"{length + 1:,}; give more data or a smaller length"
+        )
+    return count
+
+
+def _inputs_and_targets(
+    tokens: Tokens, windows: list[int], length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    rows = [tokens.window(number * length, length + 1) for number in windows]
+    stacked = np.stack(rows) if rows else np.empty((0, length + 1), dtype=np.int64)
+    return np.ascontiguousarray(stacked[:, :-1]), np.ascontiguousarray(stacked[:, 1:])

@@ -1,0 +1,208 @@
+"""A training run from its start, or from where it was left, to its end, as measurements.
+
+Loss is in nats for each token. Seconds are those of training: neither evaluation nor writing.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from assay.models.gpt2.sampling import generate
+from assay.records.schema import Measurement
+from assay.train.part_metrics import codec_metrics, gate_means
+from assay.train.schedule import learning_rate
+from assay.train.trainer import StepsReport, Trainer
+
+FLOPS = (
+    "formula: 6 for each weight of a matrix and token, 12 for each number of a head, layer and "
+    "token of a sequence; over the seconds of training"
+)
+STREAM = "mean over the validation stream, which is the same for every arm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """What is known at a report: its number from 1 on, how many there will be, and in words."""
+
+    number: int
+    total: int
+    words: str
+    measurements: Sequence[Measurement]
+
+
+@dataclass(kw_only=True)
+class TrainingRun:
+    """The measurements of one arm; every one has the seed with it."""
+
+    trainer: Trainer
+    losses: list[float] | None = None  # of the validation windows, at `evaluated`
+    evaluated: int = -1  # step
+
+    @property
+    def total(self) -> int:
+        settings = self.trainer.settings
+        return -(-settings.steps // settings.report_every)
+
+    def updates(self) -> Iterator[Update]:
+        """Train to the end. What was yielded is saved after it, where it is due."""
+        trainer, settings = self.trainer, self.trainer.settings
+        first = trainer.step == 0
+        before = trainer.seconds
+        while not trainer.stopped_by():
+            measurements = self._evaluation() if first else []
+            first = False
+            trainer.take_step()
+            ended = trainer.stopped_by() is not None
+            while not ended and trainer.step % settings.report_every:
+                trainer.take_step()
+                ended = trainer.stopped_by() is not None
+            report = trainer.report()
+            measurements += self._report(report, report.seconds - before)
+            if ended or trainer.step % settings.evaluate_every == 0:
+                measurements += self._evaluation()
+            number = -(-trainer.step // settings.report_every)
+            words = self._words(report, report.seconds - before)
+            yield Update(
+                number=number, total=max(number, self.total), words=words, measurements=measurements
+            )
+            before = report.seconds
+            if ended or trainer.step % settings.save_every == 0:
+                trainer.save()
+
+    def summary(self) -> Iterator[Measurement]:
+        """The end of a run that `updates` has brought to its end."""
+        trainer = self.trainer
+        self._evaluation()
+        assert self.losses is not None
+        about = {
+            "eval_stream": trainer.validation.digest,
+            "dataset": trainer.settings.dataset,
+            "dataset_digest": trainer.data.digest,
+            "stopped_by": trainer.stopped_by(),
+            "micro_batch": trainer.position.micro_batch,
+        }
+        yield self._measurement(
+            "final_val_loss", fmean(self.losses), "nats", self.losses, STREAM, **about
+        )
+        best = {"step": trainer.position.best_step}
+        yield self._measurement("best_val_loss", trainer.position.best_loss, "nats", **best)
+        seconds = trainer.position.seconds
+        yield self._measurement("train_seconds", seconds, "s")
+        rate = self._tokens(trainer.step) / seconds
+        yield self._measurement("mean_tokens_per_s", rate, "tokens/s")
+        yield self._measurement("parameters", trainer.model.get_num_params(), "count")
+        yield self._unmoved()
+        if trainer.settings.part_metrics:
+            yield from self._parts()
+        yield self._sample()
+
+    def _evaluation(self) -> list[Measurement]:
+        """The loss on the validation stream; nothing where this step has it already."""
+        if self.evaluated == self.trainer.step:
+            return []
+        self.losses, self.evaluated = self.trainer.evaluate(), self.trainer.step
+        mean = fmean(self.losses)
+        self.trainer.is_best(mean)
+        return [self._measurement("val_loss", mean, "nats", self.losses, STREAM)]
+
+    def _report(self, report: StepsReport, elapsed_s: float) -> list[Measurement]:
+        trainer, settings = self.trainer, self.trainer.settings
+        rate = self._rate(elapsed_s)
+        values = [
+            ("train_loss", report.loss, "nats", "mean over the steps since the last report"),
+            ("learning_rate", learning_rate(trainer.step - 1, settings), "1", None),
+            ("grad_norm", report.gradient_norm, "1", "before it is clipped, mean over the steps"),
+            ("tokens_per_s", rate, "tokens/s", None),
+            ("model_tflop_per_s", rate * self._flops_per_token() / 1e12, "TFLOP/s", FLOPS),
+        ]
+        if trainer.device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(trainer.device)
+            values.append(("peak_bytes", peak, "B", "torch's allocator, since the process began"))
+        return [self._measurement(n, v, unit, source=source) for n, v, unit, source in values]
+
+    def _rate(self, elapsed_s: float) -> float:
+        settings = self.trainer.settings
+        steps = self.trainer.step % settings.report_every or settings.report_every
+        return self._tokens(steps) / max(elapsed_s, 1e-9)
+
+    def _tokens(self, steps: int) -> int:
+        return steps * self.trainer.settings.tokens_per_step
+
+    def _flops_per_token(self) -> int:
+        model, settings = self.trainer.model, self.trainer.settings
+        matrices = sum(p.numel() for p in model.parameters() if p.ndim >= 2)
+        matrices -= model.wpe.weight.numel()
+        return 6 * matrices + 12 * settings.layers * settings.width * settings.length
+
+    def _words(self, report: StepsReport, elapsed_s: float) -> str:
+        losses = f"loss {report.loss:.3f}"
+        if self.losses is not None:
+            losses += f", validation {fmean(self.losses):.3f}"
+        steps = f"step {self.trainer.step} of {self.trainer.settings.steps}"
+        return f"{steps}, {losses}, {self._rate(elapsed_s):,.0f} tokens/s"
+
+    def _unmoved(self) -> Measurement:
+        names = self.trainer.unmoved()
+        if not names:
+            return self._measurement("unmoved_parameters", 0, "count")
+        return Measurement(
+            subject=self.trainer.settings.model,
+            metric="unmoved_parameters",
+            value=float(len(names)),
+            unit="count",
+            status="failed",
+            reason=f"no step moved {', '.join(names[:6])}{' and more' if len(names) > 6 else ''}",
+            level="model",
+            data={"seed": self.trainer.settings.seed, "names": names},
+        )
+
+    def _parts(self) -> Iterator[Measurement]:
+        trainer = self.trainer
+        with gate_means(trainer.model) as means:
+            trainer.evaluate()
+        for name, value in (codec_metrics(trainer.model) | means()).items():
+            yield self._measurement(f"part.{name}", value, "1")
+
+    def _sample(self) -> Measurement:
+        """A text that the model goes on with from the end of a document, by a generator of its
+        own."""
+        trainer = self.trainer
+        count = min(trainer.settings.sample_tokens, trainer.settings.length - 1)
+        start = torch.tensor([[trainer.data.tokenizer.end]], device=trainer.device)
+        generator = torch.Generator(trainer.device).manual_seed(trainer.settings.seed)
+        trainer.model.eval()
+        tokens = generate(trainer.model, start, tokens=count, generator=generator)[0, 1:].tolist()
+        trainer.model.train()
+        known = [token for token in tokens if token < trainer.data.vocabulary]
+        text = trainer.data.tokenizer.decode(known)
+        return self._measurement("generated_tokens", len(tokens), "count", text=text)
+
+    def _measurement(
+        self,
+        metric: str,
+        value: float | None,
+        unit: str,
+        samples: Sequence[float] = (),
+        source: str | None = None,
+        **data: Any,
+    ) -> Measurement:
+        trainer = self.trainer
+        place = {
+            "seed": trainer.settings.seed,
+            "step": trainer.step,
+            "tokens": self._tokens(trainer.step),
+            "seconds": trainer.position.seconds,
+        }
+        return Measurement(
+            subject=trainer.settings.model,
+            metric=metric,
+            value=None if value is None else float(value),
+            unit=unit,
+            samples=list(samples),
+            source=source,
+            level="model",
+            data=place | data,
+        )

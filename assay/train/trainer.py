@@ -1,0 +1,282 @@
+"""One arm of a study: a model, its optimizer and its data, step by step.
+
+A step is a pure function of the state and the step's number: batches are drawn by seed and number
+(batches.py), so a run that is resumed from a saved state goes on with the same bits, on a CPU, and
+on a GPU where kernels are deterministic.
+"""
+
+import hashlib
+import math
+import os
+import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint as recomputed
+
+from assay import plugins
+from assay.errors import BadInput
+from assay.instruments.out_of_memory import ran_out
+from assay.models.gpt2 import checkpoint, variants
+from assay.models.gpt2.sizes import ModelSize, sized
+from assay.records.durable import make_folder
+from assay.records.identity import digest
+from assay.train import saved_state
+from assay.train.batches import TrainingBatches, ValidationWindows
+from assay.train.data import PreparedData
+from assay.train.saved_state import Position
+from assay.train.schedule import learning_rate
+from assay.train.settings import TrainSettings
+
+_EVALUATED_TOKENS = 1 << 14  # at once
+
+
+class LossNotFinite(Exception):
+    """The loss of a step is NaN or infinite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepsReport:
+    """Means over the steps since the last report."""
+
+    loss: float
+    gradient_norm: float
+    seconds: float
+
+
+class Trainer:
+    """An arm in training, from its saved state where `folder` has one."""
+
+    def __init__(
+        self,
+        settings: TrainSettings,
+        variant: variants.Variant,
+        options: dict[str, Any],
+        data: PreparedData,
+        *,
+        device: str,
+        folder: Path,
+    ) -> None:
+        self.settings, self.data, self.folder = settings, data, folder
+        self.device = torch.device(device)
+        _prepare_process(settings, self.device)
+        torch.manual_seed(settings.seed)
+        size = ModelSize(
+            layers=settings.layers, heads=settings.heads, width=settings.width,
+            length=settings.length, vocabulary=padded(data.vocabulary), dropout=settings.dropout,
+        )  # fmt: skip
+        config = sized(variants.config_class(variant), size, options)
+        self.model = variants.model_class(variant)(config).to(self.device)
+        if settings.recompute:
+            for block in self.model.h:
+                block.forward = partial(recomputed, block.forward, use_reentrant=False)
+        self.optimizer = _optimizer(self.model, settings)
+        self.batches = TrainingBatches(
+            data.train, seed=settings.seed, batch=settings.batch, length=settings.length
+        )
+        self.validation = ValidationWindows(
+            data.validation, length=settings.length, count=settings.windows
+        )
+        self.position = self._start()
+        self._call = torch.compile(self.model) if settings.compiled else self.model
+        self._losses: list[torch.Tensor] = []
+        self._norms: list[torch.Tensor] = []
+        self._since = time.monotonic()
+
+    def _start(self) -> Position:
+        """The position that was saved last, with everything restored, or that of a new run."""
+        settings_digest = digest(_identity(self.settings))
+        kept = saved_state.last(self.folder)
+        if kept is None:
+            return Position(
+                step=0, seconds=0.0, micro_batch=self.settings.micro_batch,
+                data_digest=self.data.digest, settings_digest=settings_digest, best_loss=None,
+                best_step=None, initial_digests=self._digests(),
+            )  # fmt: skip
+        for name, wanted, given in (
+            ("data", kept.data_digest, self.data.digest),
+            ("settings", kept.settings_digest, settings_digest),
+        ):
+            if wanted != given:
+                raise BadInput(
+                    f"{self.folder} was trained with other {name} ({wanted[:20]}, these are "
+                    f"{given[:20]}); start another run, or remove this folder"
+                )
+        saved_state.restore(self.folder, kept, self.model, self.optimizer)
+        return kept
+
+    @property
+    def step(self) -> int:
+        return self.position.step
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of training until now, over all processes."""
+        return self.position.seconds + time.monotonic() - self._since
+
+    def stopped_by(self) -> str | None:
+        """The limit that has been reached: steps, tokens or time; None while there is none."""
+        settings = self.settings
+        if self.step >= settings.steps:
+            return "steps"
+        if settings.most_tokens and self.step * settings.tokens_per_step >= settings.most_tokens:
+            return "tokens"
+        if settings.most_seconds and self.seconds >= settings.most_seconds:
+            return "time"
+        return None
+
+    def take_step(self) -> None:
+        """One step of the optimizer on one batch, in micro-batches."""
+        micro = self.position.micro_batch or self._choose_micro_batch()
+        self._set_learning_rate()
+        loss, norm = self._gradients(micro)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self._losses.append(loss)
+        self._norms.append(norm)
+        self.position = _replaced(self.position, step=self.step + 1, micro_batch=micro)
+
+    def report(self) -> StepsReport:
+        """Means since the last report; raises LossNotFinite."""
+        loss, norm = (float(torch.stack(kept).mean()) for kept in (self._losses, self._norms))
+        if not math.isfinite(loss + norm):
+            raise LossNotFinite(
+                f"the loss is {loss} and the norm of its gradient {norm} within the "
+                f"{len(self._losses)} steps before step {self.step}"
+            )
+        self._losses, self._norms = [], []
+        seconds = self.seconds
+        self.position = _replaced(self.position, seconds=seconds)
+        self._since = time.monotonic()
+        return StepsReport(loss=loss, gradient_norm=norm, seconds=seconds)
+
+    def save(self) -> None:
+        """Make this step the one from which a later process goes on."""
+        self.position = saved_state.save(self.folder, self.model, self.optimizer, self.position)
+        self._since = time.monotonic()  # what is written is not trained
+
+    @torch.no_grad()
+    def evaluate(self) -> list[float]:
+        """The loss of each window of the validation stream, in nats per token."""
+        self.model.eval()
+        losses: list[float] = []
+        for inputs, targets in self.validation.batches(
+            max(1, _EVALUATED_TOKENS // self.settings.length)
+        ):
+            x, y = (torch.from_numpy(a).to(self.device) for a in (inputs, targets))
+            with self._autocast():
+                logits, _ = self.model(x)
+            each = F.cross_entropy(logits.float().flatten(0, 1), y.flatten(), reduction="none")
+            losses += each.view(y.shape).mean(1).tolist()
+        self.model.train()
+        self._since = time.monotonic()  # what is evaluated is not trained
+        return losses
+
+    def is_best(self, loss: float) -> bool:
+        """Note the loss of an evaluation; True where it is the least, and then write the model."""
+        if self.position.best_loss is not None and loss >= self.position.best_loss:
+            return False
+        self.position = _replaced(self.position, best_loss=loss, best_step=self.step)
+        make_folder(self.folder)
+        checkpoint.save(
+            self.model, self.folder / saved_state.BEST, step=self.step, validation_loss=loss
+        )
+        return True
+
+    def unmoved(self) -> list[str]:
+        """Parameters that are bit for bit as they were before the first step."""
+        now = self._digests()
+        return [name for name, first in self.position.initial_digests.items() if now[name] == first]
+
+    def _gradients(self, micro: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Loss of a batch and norm of its gradient, which is left in the parameters."""
+        inputs, targets = self.batches.at(self.step)
+        count = self.settings.batch // micro
+        total = torch.zeros((), device=self.device)
+        for first in range(0, self.settings.batch, micro):
+            x, y = (self._placed(a[first : first + micro]) for a in (inputs, targets))
+            with self._autocast():
+                _, loss = self._call(x, y)
+            (loss / count).backward()
+            total += loss.detach() / count
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        return total, norm
+
+    def _placed(self, array: Any) -> torch.Tensor:
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cpu":
+            return tensor
+        return tensor.pin_memory().to(self.device, non_blocking=True)
+
+    def _choose_micro_batch(self) -> int:
+        """The largest part of a batch whose step fits in memory; tried before the first step."""
+        micro = self.settings.batch
+        while self.device.type != "cpu":
+            try:
+                with torch.random.fork_rng(devices=self._devices()):
+                    self._gradients(micro)
+                self.optimizer.zero_grad(set_to_none=True)
+                return micro
+            except Exception as error:
+                if not ran_out(error) or micro == 1:
+                    raise
+                self.optimizer.zero_grad(set_to_none=True)
+            micro = next(d for d in range(micro - 1, 0, -1) if self.settings.batch % d == 0)
+            torch.cuda.empty_cache()
+        return micro
+
+    def _devices(self) -> list[torch.device]:
+        return [] if self.device.type == "cpu" else [self.device]
+
+    def _set_learning_rate(self) -> None:
+        rate = learning_rate(self.step, self.settings)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group.get("lr_factor", 1.0)
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self.settings.dtype == "float32":
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=getattr(torch, self.settings.dtype))
+
+    def _digests(self) -> dict[str, str]:
+        return {
+            name: hashlib.sha256(
+                p.detach().cpu().contiguous().view(torch.uint8).numpy()
+            ).hexdigest()[:16]
+            for name, p in self.model.named_parameters()
+            if p.requires_grad
+        }
+
+
+def padded(vocabulary: int) -> int:
+    """The vocabulary up to a multiple of 64, as products want it; the rest is never a target."""
+    return -(-vocabulary // 64) * 64
+
+
+def _identity(settings: TrainSettings) -> dict[str, Any]:
+    """Settings that a resumed run must share: all but where it ends and what it writes."""
+    free = ("data_folder", "sample_tokens", "most_seconds", "part_metrics")
+    return {name: value for name, value in vars(settings).items() if name not in free}
+
+
+def _replaced(position: Position, **changes: Any) -> Position:
+    return Position(**{**vars(position), **changes})
+
+
+def _optimizer(model: torch.nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
+    return plugins.load(plugins.find("optimizers", settings.optimizer)).make(model, settings)
+
+
+def _prepare_process(settings: TrainSettings, device: torch.device) -> None:
+    """Switches of torch for the whole process, before anything is computed."""
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+        os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    if settings.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
