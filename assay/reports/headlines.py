@@ -9,6 +9,7 @@ from assay.reports.numerals import counted, size_in_bytes
 from assay.reports.ratios import baseline
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
 from assay.reports.table import workload_or_cell
+from assay.reports.training_rows import PairedDifference, paired, trained_models
 from assay.reports.unchecked import WITHHELD
 
 _PASSES = {FORWARD: "forward", BACKWARD: "backward"}
@@ -44,6 +45,13 @@ def replays(records: Sequence[Record]) -> list[str]:
     ]
 
 
+def trainings(records: Sequence[Record]) -> list[str]:
+    """A sentence for each model that was trained beside the first."""
+    models = trained_models(records)
+    pairs = (paired(model, models[0]) for model in models[1:])
+    return [_training(pair) for pair in pairs if pair]
+
+
 def warnings(
     rows: Sequence[Row], records: Sequence[Record], config: Mapping[str, str]
 ) -> list[str]:
@@ -58,6 +66,15 @@ def warnings(
         *_drift(records),
         *_few_samples(records, config),
     ]
+
+
+def _training(pair: PairedDifference) -> str:
+    start = f"{pair.model} against {pair.against}"
+    if pair.mean is None:
+        return f"{start}: not compared: {pair.reason}"
+    half = f" ± {pair.half_width:.4f}" if pair.half_width is not None else ""
+    seeds = counted(len(pair.by_seed), "seed")
+    return f"{start} over {seeds}: {pair.mean:+.4f}{half} nats, {pair.verdict}"
 
 
 def _comparison(subject: str, by_pass: dict[str, list[Ratio]], *, both: bool) -> str:

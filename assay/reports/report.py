@@ -12,7 +12,7 @@ from assay.records.verdicts import NO_VERDICTS, WRONG, cases_run, is_gap, withou
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
-from assay.reports.headlines import comparisons, replays, warnings
+from assay.reports.headlines import comparisons, replays, trainings, warnings
 from assay.reports.law_tables import tables_of
 from assay.reports.numerals import counted
 from assay.reports.ratios import ratio_table
@@ -59,7 +59,11 @@ def compose(
         verdict=verdict,
         tone=tone,
         facts=tuple(_facts(contents)),
-        headlines=(*(line for rows in speeds for line in comparisons(rows)), *replays(records)),
+        headlines=(
+            *(line for rows in speeds for line in comparisons(rows)),
+            *replays(records),
+            *trainings(records),
+        ),
         problems=(*contents.problems, *_mixed_hosts(records), *doubts, *failures, *problems),
         outcomes=condensed(outcomes(records)),
         stages=stage_endings(contents.stages),

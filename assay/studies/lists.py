@@ -96,3 +96,25 @@ def _positive(text: str) -> int:
     if not POSITIVE.fullmatch(text):
         raise BadInput(f"{text!r} is not a whole number from 1 to 999999999")
     return int(text)
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """Whole numbers from 0."""
+    written = some_entries(text)
+    for entry in written:
+        if not re.fullmatch(r"[0-9]{1,9}", entry):
+            raise BadInput(f"{entry!r} is not a whole number from 0 to 999999999")
+    values = tuple(map(int, written))
+    refuse_repeats(values, entries=written)
+    return values
+
+
+def number(text: str) -> float:
+    """A number from 0, such as 6e-4."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise BadInput(f"{text!r} is not a number from 0, such as 6e-4")
+    return value

@@ -21,14 +21,14 @@ from assay.studies.cell import Cell, outcome
 from assay.studies.execute import cell_limits
 from assay.studies.job import Job
 from assay.studies.plan import Obstacles, PlannedStage
-from assay.studies.stages import capture, decode, models
+from assay.studies.stages import capture, decode, models, train
 from assay.studies.study import Study
 from assay.subjects.decode import names
 from assay.workloads.spec import WorkloadSpec
 
 LOG = "stderr.log"  # of the folder that a step is run in
 # Stages without implementations of sequences.
-_OF_OTHERS = ("host", "capture", "layers", "models", "decode", "decode_suite")
+_OF_OTHERS = ("host", "capture", "layers", "models", "decode", "decode_suite", "train")
 _STEP = ("step",)  # the gate that trains a model
 _TOKENS = 8  # of a capture
 
@@ -99,6 +99,7 @@ def steps(study: Study, scratch: Path) -> list[StepCells]:
         *(_layers(study) if "layers" in study.stages else ()),
         *(_decoders(study) if {"decode", "decode_suite"} & set(study.stages) else ()),
         *(_models(study) if "models" in study.stages else ()),
+        *(_train(study) if "train" in study.stages else ()),
     ]
     return [
         replace(
@@ -169,6 +170,17 @@ def _models(study: Study) -> Iterator[StepCells]:
             entry = f"{file}:{selected[name].class_name}" if file else name
             settings[name] = {"STAGES": "models", "MODELS": entry} | own
         yield StepCells(stage="models", cells=(replace(cell, probes=_STEP),), settings=settings)
+
+
+def _train(study: Study) -> Iterator[StepCells]:
+    """One step of every arm with its first seed, on the study's own data."""
+    seed = study.train_seeds[0]
+    every = dict.fromkeys(("steps", "report_every", "evaluate_every", "save_every"), 1)
+    for cell in train.cells(replace(study, train_seeds=(seed,))):
+        (name,) = cell.subjects
+        settings = {"STAGES": "models,train", "MODELS": name, "TRAIN_SEEDS": str(seed)}
+        cells = (replace(cell, options=cell.options | every | {"windows": 1}),)
+        yield StepCells(stage="train", cells=cells, settings={name: settings})
 
 
 def _of_workloads(

@@ -1,0 +1,142 @@
+"""Each model of MODELS trained with each seed of TRAIN_SEEDS, on the same data and by one rule."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from assay import plugins
+from assay.correctness.models.selection import SelectedModel, select
+from assay.errors import BadInput, CannotRunHere
+from assay.records.schema import MODELS, Measurement, Record
+from assay.records.verdicts import WRONG
+from assay.studies.cell import Batch, Cell, options_of, settings_of
+from assay.studies.stages import models
+from assay.studies.study import Study
+from assay.subjects.outcome import Begin
+from assay.train.settings import TrainSettings
+
+AFTER = ("host", "models")
+FAILS_ON = ("failed", "oom", "timeout")
+REQUIRES = ("torch", "safetensors")
+STREAMS = True
+USES = ("torch",)
+_END = "final_val_loss"
+
+
+def cells(study: Study) -> list[Cell]:
+    """One for each model and seed, seed by seed, so that an interrupted study has whole pairs."""
+    selected = models.selected(study).models
+    if own := [model.name for model in selected if model.variant is None]:
+        raise BadInput(
+            f"{', '.join(own)}: a class of your own cannot be trained here; a part of your own can "
+            "(docs/models.md), as GPT2_MLA_TAG"
+        )
+    return [_cell(model, seed, study) for seed in study.train_seeds for model in selected]
+
+
+def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
+    """Models that are not trained: those whose gates failed, or were not asked."""
+    (subject,) = cell.subjects
+    gates = [r for r in earlier if r.stage == MODELS and r.subject == subject]
+    if not gates:
+        return {subject: "not trained: its gates were not run; add the stage models"}
+    wrong = next((record for record in gates if record.status in WRONG), None)
+    if wrong:
+        return {subject: f"not trained: it fails the gate {wrong.metric}: {wrong.reason}"}
+    return {}
+
+
+def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
+    """Yield a batch of measurements at each report, and the end of the run."""
+    settings = settings_of(cell, TrainSettings)
+    yield Begin(settings.model)
+    (model,) = select([settings.model], cell.plugin_folders).models
+    try:
+        with _folder(cell) as folder:
+            yield from _trained(cell, settings, model, folder)
+    except (BadInput, CannotRunHere) as error:
+        status = "skipped" if isinstance(error, CannotRunHere) else "failed"
+        yield _ended(settings, status, str(error))
+
+
+@contextmanager
+def _folder(cell: Cell) -> Iterator[Path]:
+    """The folder of the cell's state; one for the moment where nothing is recorded."""
+    if cell.folder:
+        yield cell.folder
+        return
+    with TemporaryDirectory() as scratch:
+        yield Path(scratch)
+
+
+def _trained(
+    cell: Cell, settings: TrainSettings, model: SelectedModel, folder: Path
+) -> Iterator[Begin | Measurement | Batch]:
+    from assay.train import data
+    from assay.train.run import TrainingRun
+    from assay.train.trainer import LossNotFinite, Trainer
+
+    assert model.variant
+    prepared = data.prepare(
+        settings.dataset,
+        settings.tokenizer,
+        place=settings.place,
+        vocabulary=settings.vocabulary,
+        folder=Path(settings.data_folder),
+        folders=cell.plugin_folders,
+    )
+    for warning in settings.warnings(prepared.vocabulary):
+        print(f"{settings.model}: {warning}", file=sys.stderr)
+    trainer = Trainer(
+        settings, model.variant, dict(model.options), prepared,
+        device=cell.device, folder=folder,
+    )  # fmt: skip
+    training = TrainingRun(trainer=trainer)
+    try:
+        for update in training.updates():
+            yield Begin(settings.model, case=update.words)
+            if cell.folder:
+                yield Batch(update.number, update.total, update.measurements)
+            else:
+                yield from update.measurements
+    except LossNotFinite as error:
+        kept = trainer.position.weights_digest and f"the state before it is in {folder}"
+        reason = (
+            f"{error}; {kept or 'no state was saved before it'}; try a lower TRAIN_LEARNING_RATE"
+        )
+        yield _ended(settings, "failed", reason)
+        return
+    yield from training.summary()
+
+
+def _cell(model: SelectedModel, seed: int, study: Study) -> Cell:
+    assert model.variant
+    settings = settings_for(study, model.name, seed)
+    kinds = {"datasets": settings.dataset, "tokenizers": settings.tokenizer}
+    kinds["optimizers"] = settings.optimizer
+    files = [plugins.find(kind, name, study.plugin_folders).path for kind, name in kinds.items()]
+    return Cell(
+        name=f"{model.name}/s{seed}",
+        subjects=(model.name,),
+        device=study.device,
+        options=options_of(settings),
+        kind="",
+        files=(*files, *sorted(part.path for part in model.variant.parts.values())),
+    )
+
+
+def settings_for(study: Study, model: str, seed: int) -> TrainSettings:
+    """The settings of one arm: the symbols TRAIN_*, by name."""
+    shared = {item.name for item in fields(TrainSettings)} - {"model", "seed"}
+    values = {name: getattr(study, f"train_{name}") for name in shared}
+    return TrainSettings(model=model, seed=seed, **values)
+
+
+def _ended(settings: TrainSettings, status: str, reason: str) -> Measurement:
+    return Measurement(
+        subject=settings.model, metric=_END, value=None, unit="nats", status=status, reason=reason,
+        level="model", data={"seed": settings.seed},
+    )  # fmt: skip

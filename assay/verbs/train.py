@@ -1,0 +1,72 @@
+"""Train models of the GPT-2 family side by side, with several seeds each, and compare them."""
+
+from typing import Annotated
+
+import typer
+
+from assay.verbs import _flags as flags
+from assay.verbs._running import finish
+
+EXAMPLE = "Example: assay train GPT2,GPT2_MLA --steps 200 --set TRAIN_WIDTH=128"
+LONGEST_CELL_S = 604800  # a run has limits of its own
+
+
+def command() -> typer.Typer:
+    app = typer.Typer(add_completion=False)
+    app.command(help=f"{__doc__} {EXAMPLE}")(train)
+    return app
+
+
+def train(
+    models: Annotated[
+        str | None,
+        typer.Argument(help="Variants and steps, comma between; the first is the baseline."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Steps of each run; 1 is a quick try.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Seeds, comma between (0,1,2).")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", help="stdlib (default), folder, shakespeare, ...")
+    ] = None,
+    place: Annotated[
+        str | None, typer.Option("--place", help="The folder or file of a local dataset.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option("--tokenizer", help="bpe (default), byte, gpt2.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option("--dtype", help="float32 (default) or bfloat16 by autocast.")
+    ] = None,
+    device: flags.Device = None,
+    config: flags.Config = None,
+    sets: flags.Set = None,
+    out: flags.StudyOut = None,
+    plugins: flags.Plugins = None,
+    as_json: flags.Json = False,
+    dry_run: flags.DryRun = False,
+) -> None:
+    from assay.verbs._running import run_adhoc
+
+    named = {
+        "MODELS": models,
+        "TRAIN_STEPS": None if steps is None else str(steps),
+        "TRAIN_SEEDS": seeds,
+        "TRAIN_DATASET": dataset,
+        "TRAIN_PLACE": place,
+        "TRAIN_TOKENIZER": tokenizer,
+        "TRAIN_DTYPE": dtype,
+    }
+    settings = [f"{symbol}={value}" for symbol, value in named.items() if value is not None]
+    if config is None:
+        settings = [
+            "STAGES=host,models,train",
+            f"CELL_TIMEOUT_S={LONGEST_CELL_S}",
+            "MODELS=GPT2",
+            *settings,
+        ]
+    settings += flags.as_settings(device=device)
+    study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
+    finish(run_adhoc("train", study, out=out, as_json=as_json, dry_run=dry_run))

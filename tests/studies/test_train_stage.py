@@ -1,0 +1,161 @@
+"""The stage train: arms of a study as cells, what refuses them, and kills at any moment."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from study_process import StudyProcess, wait_until
+
+pytest.importorskip("torch")
+
+from assay.errors import BadInput
+from assay.host import inspect
+from assay.records.identity import current
+from assay.records.schema import CELL_PROGRESS
+from assay.studies import kconfig, one_step
+from assay.studies.stages import train
+from assay.train import saved_state
+
+SMALL = {
+    "TRAIN_DATASET": "folder", "TRAIN_TOKENIZER": "byte", "TRAIN_LAYERS": 2, "TRAIN_HEADS": 2,
+    "TRAIN_WIDTH": 16, "TRAIN_LENGTH": 16, "TRAIN_BATCH": 4, "TRAIN_DROPOUT": "0.1",
+    "TRAIN_STEPS": 24, "TRAIN_WARMUP": 2, "TRAIN_LEARNING_RATE": "1e-2", "TRAIN_REPORT_EVERY": 2,
+    "TRAIN_EVALUATE_EVERY": 8, "TRAIN_SAVE_EVERY": 4, "TRAIN_WINDOWS": 3, "DEVICE_CPU": "y",
+    "TRAIN_SAMPLE_TOKENS": 5,
+}  # fmt: skip
+LONG = 400  # steps of a run that is killed
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    draw = random.Random(0)
+    words = ("a", "head", "reads", "keys", "and", "values", "of", "its", "own")
+    for number in range(30):
+        (folder / f"{number}.txt").write_text(" ".join(draw.choice(words) for _ in range(80)))
+    return folder
+
+
+def settings(text: Path, **changes) -> dict:
+    return {**SMALL, "TRAIN_PLACE": text, "TRAIN_DATA_FOLDER": text.parent / "prepared", **changes}
+
+
+@pytest.fixture(scope="module")
+def ran(text, tmp_path_factory) -> StudyProcess:
+    study = StudyProcess(folder=tmp_path_factory.mktemp("train"))
+    chosen = settings(text, MODELS="GPT2,GPT2_RA", TRAIN_SEEDS="0,1")
+    assert study.run("models", "train", **chosen) == 0, study.stderr
+    return study
+
+
+def state(study: StudyProcess, cell: str) -> saved_state.Position:
+    return saved_state.last(study.run_folder.cell("train", cell))
+
+
+def of(study: StudyProcess, cell: str, metric: str) -> list:
+    records = current(study.records("train"))
+    return [r for r in records if (r.cell, r.metric) == (cell, metric)]
+
+
+def test_every_model_is_trained_with_every_seed(ran) -> None:
+    assert set(ran.ends("train")) == {"GPT2/s0", "GPT2_RA/s0", "GPT2/s1", "GPT2_RA/s1"}
+    for cell in ran.ends("train"):
+        assert [r.data["step"] for r in of(ran, cell, "train_loss")] == list(range(2, 25, 2))
+        assert [r.data["step"] for r in of(ran, cell, "val_loss")] == [0, 8, 16, 24]
+        (end,) = of(ran, cell, "final_val_loss")
+        assert end.data["stopped_by"] == "steps" and end.data["tokens"] == 24 * 4 * 16
+        assert len(end.samples) == 3
+    streams = {of(ran, cell, "final_val_loss")[0].data["eval_stream"] for cell in ran.ends("train")}
+    assert len(streams) == 1
+
+
+def test_the_report_compares_pairs(ran) -> None:
+    report = (ran.run_folder.path / "report.md").read_text()
+    assert "GPT2_RA against GPT2 over 2 seeds" in report
+    assert "validation_loss" in report and "Against GPT2" in report
+
+
+def test_nothing_is_trained_without_its_gates(text, tmp_path) -> None:
+    study = StudyProcess(folder=tmp_path)
+    study.run("train", **settings(text, MODELS="GPT2", TRAIN_SEEDS="0"))
+    (refused,) = (r for r in study.records("train") if r.subject == "GPT2")
+    assert refused.status == "refused" and "its gates were not run" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"TRAIN_PLACE": "nowhere"}, "nowhere"),
+        ({"TRAIN_LEARNING_RATE": "1e30", "TRAIN_CLIP": "1e30"}, "try a lower"),
+    ],
+)
+def test_what_ends_a_run_is_told_in_words(text, tmp_path, changes, words) -> None:
+    study = StudyProcess(folder=tmp_path)
+    chosen = settings(text, MODELS="GPT2", TRAIN_SEEDS="0", **changes)
+    assert study.run("models", "train", **chosen) == 1
+    (end,) = of(study, "GPT2/s0", "final_val_loss")
+    assert end.status == "failed" and words in end.reason
+    assert "Traceback" not in study.stderr
+
+
+def test_entries_that_cannot_be_meant_are_refused() -> None:
+    for entry, words in (("TRAIN_SEEDS=1,1", "repeats"), ("TRAIN_CLIP=-1", "is not a number")):
+        with pytest.raises(BadInput, match=words):
+            kconfig.load(None, [entry])
+
+
+def test_one_step_covers_every_arm_with_its_data(text, tmp_path) -> None:
+    chosen = settings(text, MODELS="GPT2,GPT2_MLA_KV", STAGES="models,train")
+    study = kconfig.load(None, [f"{name}={value}" for name, value in chosen.items()])
+    steps = [s for s in one_step.run(study, inspect(commit=False), tmp_path) if s.stage == "train"]
+    assert [(s.subject, s.status) for s in steps] == [("GPT2", "ok"), ("GPT2_MLA_KV", "ok")]
+    assert {cell.options["steps"] for s in one_step.steps(study, tmp_path)
+            for cell in s.cells if s.stage == "train"} == {1}  # fmt: skip
+    assert len(train.cells(study)) == 6
+
+
+def batches(study: StudyProcess) -> int:
+    """The number of the last batch that is in the log."""
+    try:
+        progress = [r.value for r in study.records("train") if r.metric == CELL_PROGRESS]
+    except BadInput:  # there is no run yet
+        return 0
+    return int(max(progress, default=0))
+
+
+def kill_and_resume(study: StudyProcess, text: Path, *, kills: int) -> None:
+    """Kill all processes again and again, each time some batches further on."""
+    chosen = settings(text, MODELS="GPT2", TRAIN_SEEDS="0", TRAIN_STEPS=LONG)
+    draw, arguments = random.Random(kills), study.run_arguments("models", "train", **chosen)
+    for _ in range(kills):
+        process, beyond = study.start(*arguments), batches(study) + draw.randint(1, 5)
+        wait_until(lambda p=process, n=beyond: p.poll() is not None or batches(study) >= n, "it")
+        assert process.poll() is None, study.stderr
+        time.sleep(draw.uniform(0, 0.2))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        arguments = ["resume", "--trust-plugins"]
+    assert study.resume() == 0, study.stderr
+
+
+@pytest.fixture(scope="module")
+def whole(text, tmp_path_factory) -> StudyProcess:
+    study = StudyProcess(folder=tmp_path_factory.mktemp("whole"))
+    chosen = settings(text, MODELS="GPT2", TRAIN_SEEDS="0", TRAIN_STEPS=LONG)
+    assert study.run("models", "train", **chosen) == 0, study.stderr
+    return study
+
+
+@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+def test_killed_at_any_moment_it_ends_with_the_same_bits(whole, text, tmp_path, kills) -> None:
+    study = StudyProcess(folder=tmp_path)
+    kill_and_resume(study, text, kills=kills)
+    wanted, got = state(whole, "GPT2/s0"), state(study, "GPT2/s0")
+    assert got.step == LONG and got.weights_digest == wanted.weights_digest
+    assert got.optimizer_digest == wanted.optimizer_digest
+    for metric in ("train_loss", "val_loss", "final_val_loss"):
+        values = [[r.value for r in of(s, "GPT2/s0", metric)] for s in (whole, study)]
+        assert values[0] == values[1]
