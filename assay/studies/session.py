@@ -17,6 +17,8 @@ from assay.studies import config_file, kconfig, plan, study
 from assay.studies.execute import ActiveRun
 from assay.studies.study import Study
 
+_TRAIN = "train"  # the stage that trains models
+
 
 @contextmanager
 def started(settings: Study, host: Host, results: Path, study_name: str) -> Iterator[ActiveRun]:
@@ -111,17 +113,27 @@ def _run(folder: RunFolder, settings: Study, host: Host, name: str, sessions: li
         config=settings.config,
         sessions=sessions,
         plugins=[runs.portable(path) for path in settings.plugin_folders if path.is_dir()],
-        reasons={key: _why_null(key, host) for key in KEYS if keys.get(key) is None},
+        reasons={key: _why_null(key, settings, host) for key in KEYS if keys.get(key) is None},
         **keys,
     )
 
 
 def _keys(settings: Study, host: Host) -> dict[str, Any]:
-    """Those of the fixed keys that a measuring study has."""
+    """Those of the fixed keys that a measuring study has, and one that trains."""
+    own: dict[str, Any] = {"batch": list(settings.batches), "dtype": list(settings.dtypes)}
+    if _TRAIN in settings.stages:
+        micro = settings.train_micro_batch
+        own = {
+            "budget": float(settings.train_steps * settings.train_batch * settings.train_length),
+            "batch": [settings.train_batch],
+            "accumulation": settings.train_batch // micro if micro else None,
+            "compiled": settings.train_compiled,
+            "dtype": [settings.train_dtype],
+            "dataset": settings.train_dataset,
+        }
     return {
-        "batch": list(settings.batches),
+        **own,
         "devices": [plan.on_device(settings, host).device],
-        "dtype": list(settings.dtypes),
         "seed": settings.seed,
         "commit": host.commit,
         "dirty": host.dirty,
@@ -130,11 +142,13 @@ def _keys(settings: Study, host: Host) -> dict[str, Any]:
     }
 
 
-def _why_null(key: str, host: Host) -> str:
+def _why_null(key: str, settings: Study, host: Host) -> str:
     if key in ("commit", "dirty"):
         return host.unknown.get(key) or host.unknown["commit"]
     if key.startswith("tracker"):
         return "no tracker is mirrored to"
+    if _TRAIN in settings.stages:
+        return "known when a model is trained: see the data of its final_val_loss"
     return "no stage of this study trains a model"
 
 

@@ -72,6 +72,12 @@ def test_every_model_is_trained_with_every_seed(ran) -> None:
     assert len(streams) == 1
 
 
+def test_the_run_has_the_keys_of_training(ran) -> None:
+    run = ran.run_json
+    assert (run.budget, run.batch, run.dataset, run.compiled) == (24 * 4 * 16, [4], "folder", False)
+    assert run.accumulation is None and "final_val_loss" in run.reasons["accumulation"]
+
+
 def test_the_report_compares_pairs(ran) -> None:
     report = (ran.run_folder.path / "report.md").read_text()
     assert "GPT2_RA against GPT2 over 2 seeds" in report

@@ -1,5 +1,7 @@
 """Steps of training: what a batch is made of, what is saved, and what goes on from it."""
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 from small_settings import SETTINGS
 
 from assay.correctness.models.selection import select
-from assay.errors import BadInput
+from assay.errors import BadInput, CannotRunHere
 from assay.models.gpt2 import checkpoint
 from assay.train import saved_state
 from assay.train.run import TrainingRun
@@ -120,6 +122,25 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_state(prepared, tm
     with pytest.raises(LossNotFinite, match="the loss is nan"):
         list(updates)
     assert saved_state.last(tmp_path) == kept
+
+
+def test_a_full_disk_keeps_the_state_before(prepared, tmp_path, monkeypatch) -> None:
+    arm = trainer(prepared, tmp_path)
+    updates = TrainingRun(trainer=arm).updates()
+    for _ in range(3):
+        next(updates)
+    kept = saved_state.last(tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("assay.models.gpt2.weights_file.os.fsync", full)
+    with pytest.raises((BadInput, CannotRunHere), match="the disk is full"):
+        list(updates)
+    monkeypatch.undo()
+    assert saved_state.last(tmp_path) == kept
+    assert trainer(prepared, tmp_path).step == kept.step
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.parametrize(

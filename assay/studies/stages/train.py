@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from assay import plugins
 from assay.correctness.models.selection import SelectedModel, select
@@ -17,6 +18,9 @@ from assay.studies.stages import models
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
 from assay.train.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from assay.train.data import PreparedData
 
 AFTER = ("host", "models")
 FAILS_ON = ("failed", "oom", "timeout")
@@ -55,11 +59,18 @@ def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
     yield Begin(settings.model)
     (model,) = select([settings.model], cell.plugin_folders).models
     try:
+        prepared = _prepared(cell, settings)
+    except CannotRunHere as error:  # a package or a hub that is not there
+        yield _ended(settings, "skipped", str(error))
+        return
+    except BadInput as error:
+        yield _ended(settings, "failed", str(error))
+        return
+    try:
         with _folder(cell) as folder:
-            yield from _trained(cell, settings, model, folder)
+            yield from _trained(cell, settings, model, prepared, folder)
     except (BadInput, CannotRunHere) as error:
-        status = "skipped" if isinstance(error, CannotRunHere) else "failed"
-        yield _ended(settings, status, str(error))
+        yield _ended(settings, "failed", str(error))
 
 
 @contextmanager
@@ -72,15 +83,10 @@ def _folder(cell: Cell) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def _trained(
-    cell: Cell, settings: TrainSettings, model: SelectedModel, folder: Path
-) -> Iterator[Begin | Measurement | Batch]:
+def _prepared(cell: Cell, settings: TrainSettings) -> "PreparedData":
     from assay.train import data
-    from assay.train.run import TrainingRun
-    from assay.train.trainer import LossNotFinite, Trainer
 
-    assert model.variant
-    prepared = data.prepare(
+    return data.prepare(
         settings.dataset,
         settings.tokenizer,
         place=settings.place,
@@ -88,6 +94,19 @@ def _trained(
         folder=Path(settings.data_folder),
         folders=cell.plugin_folders,
     )
+
+
+def _trained(
+    cell: Cell,
+    settings: TrainSettings,
+    model: SelectedModel,
+    prepared: "PreparedData",
+    folder: Path,
+) -> Iterator[Begin | Measurement | Batch]:
+    from assay.train.run import TrainingRun
+    from assay.train.trainer import LossNotFinite, Trainer
+
+    assert model.variant
     for warning in settings.warnings(prepared.vocabulary):
         print(f"{settings.model}: {warning}", file=sys.stderr)
     trainer = Trainer(
