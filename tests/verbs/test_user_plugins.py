@@ -107,6 +107,6 @@ def test_a_stage_with_bad_cells_is_named(tmp_path, verb, cells, words):
 
 
 def test_a_folder_called_like_a_file_is_no_plugin(tmp_path):
-    (tmp_path / "mine" / "folder.py").mkdir(parents=True)
+    (tmp_path / "mine" / "nested.py").mkdir(parents=True)
     done = assay("list", "--plugins", "mine", cwd=tmp_path)
-    assert done.returncode == 0 and "folder" not in done.stdout
+    assert done.returncode == 0 and "nested" not in done.stdout
