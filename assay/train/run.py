@@ -20,6 +20,7 @@ FLOPS = (
     "formula: 6 for each weight of a matrix and token, 12 for each number of a head, layer and "
     "token of a sequence; over the seconds of training"
 )
+MEAN_FLOPS = "mean_model_tflop_per_s"
 STREAM = "mean over the validation stream, which is the same for every arm"
 
 
@@ -83,6 +84,7 @@ class TrainingRun:
             "dataset_digest": trainer.data.digest,
             "stopped_by": trainer.stopped_by(),
             "micro_batch": trainer.position.micro_batch,
+            "device": str(trainer.device),
         }
         yield self._measurement(
             "final_val_loss", fmean(self.losses), "nats", self.losses, STREAM, **about
@@ -93,6 +95,7 @@ class TrainingRun:
         yield self._measurement("train_seconds", seconds, "s")
         rate = self._tokens(trainer.step) / seconds
         yield self._measurement("mean_tokens_per_s", rate, "tokens/s")
+        yield self._measurement(MEAN_FLOPS, self._tflop(rate), "TFLOP/s", source=FLOPS)
         yield self._measurement("parameters", trainer.model.get_num_params(), "count")
         yield self._unmoved()
         if trainer.settings.part_metrics:
@@ -116,7 +119,7 @@ class TrainingRun:
             ("learning_rate", learning_rate(trainer.step - 1, settings), "1", None),
             ("grad_norm", report.gradient_norm, "1", "before it is clipped, mean over the steps"),
             ("tokens_per_s", rate, "tokens/s", None),
-            ("model_tflop_per_s", rate * self._flops_per_token() / 1e12, "TFLOP/s", FLOPS),
+            ("model_tflop_per_s", self._tflop(rate), "TFLOP/s", FLOPS),
         ]
         if trainer.device.type == "cuda":
             peak = torch.cuda.max_memory_allocated(trainer.device)
@@ -131,11 +134,12 @@ class TrainingRun:
     def _tokens(self, steps: int) -> int:
         return steps * self.trainer.settings.tokens_per_step
 
-    def _flops_per_token(self) -> int:
+    def _tflop(self, tokens_per_s: float) -> float:
         model, settings = self.trainer.model, self.trainer.settings
         matrices = sum(p.numel() for p in model.parameters() if p.ndim >= 2)
         matrices -= model.wpe.weight.numel()
-        return 6 * matrices + 12 * settings.layers * settings.width * settings.length
+        flops = 6 * matrices + 12 * settings.layers * settings.width * settings.length
+        return tokens_per_s * flops / 1e12
 
     def _words(self, report: StepsReport, elapsed_s: float) -> str:
         losses = f"loss {report.loss:.3f}"

@@ -6,6 +6,7 @@ from math import exp, sqrt
 
 import pytest
 from build_run import append, begin, end
+from msgspec.structs import replace
 from rich.console import Console
 from test_training_figure import BASE, OOM, arm, final, record, reports
 
@@ -188,7 +189,7 @@ def test_a_row_of_training():
     assert shown == {
         "model": "GPT2", "seeds": "3", "parameters": "1,234,567", "tokens": "1,000",
         "loss": "3.0500", "perplexity": "21.12", "best loss": "3.0400", "tokens/s": "50",
-        "peak": "3 GiB", "time (s)": "21.0", "unmoved": "0",
+        "peak": "3 GiB", "time (s)": "21.0", "unmoved": "0", "of matmul": "—",
     }  # fmt: skip
     assert row(training, "GPT2")["loss"].detail == "3.0000–3.1000"
     half = T_2 * 0.05 / sqrt(3)
@@ -248,3 +249,15 @@ def test_every_column_is_defined_below_its_table():
     for table in train.tables("train", [*arm("GPT2", BASE), *arm("B", BASE)]):
         terms = {f"{column.removesuffix(' (s)').capitalize()}: " for column in table.columns}
         assert not [term for term in terms if term not in table.note]
+
+
+def test_flops_are_a_share_of_what_the_device_reached():
+    flops = record("GPT2", 0, "mean_model_tflop_per_s", 200.0, unit="TFLOP/s")
+    ceiling = replace(flops, stage="host", subject="cuda:0", metric="matmul_rate", value=800.0)
+    records = [*arm("GPT2", {0: 3.0}, device="cuda:0"), flops]
+    [training] = train.tables("train", [*records, ceiling])
+    assert row(training, "GPT2")["of matmul"].text == "25.0%"
+    [training] = train.tables("train", records)
+    assert "add the stage host" in row(training, "GPT2")["of matmul"].hint
+    [training] = train.tables("train", [*records, replace(ceiling, subject="cpu")])
+    assert "add the stage host" in row(training, "GPT2")["of matmul"].hint

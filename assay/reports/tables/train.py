@@ -1,6 +1,6 @@
 """Training: a row for each model, its loss against the baseline's by seed, and its parts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import exp
 from statistics import fmean
 
@@ -29,8 +29,9 @@ _NOTE = (
     "t over seeds); a single seed has none. Best loss: the lowest validation loss during training, "
     "mean over seeds. Tokens/s: while training, mean over seeds. Peak: the most memory that any "
     "seed held. Time: of training without evaluation, mean over seeds. Unmoved: parameter tensors "
-    "that no step moved, the most of any seed. Other numbers in brackets are the lowest and the "
-    "highest seed."
+    "that no step moved, the most of any seed. Of matmul: FLOP/s of the model by formula over the "
+    "rate of large products that the stage host measured. Other numbers in brackets are the "
+    "lowest and the highest seed."
 )
 _AGAINST_NOTE = (
     "Model: all but the baseline. Difference: the model's final loss less that of {baseline}, seed "
@@ -53,8 +54,10 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     models = trained_models(records)
     if not models:
         return []
+    ceilings = {r.subject: r.value for r in records if r.metric == "matmul_rate" and r.value}
+    columns = {**_COLUMNS, "of matmul": lambda model: _utilisation(model, ceilings)}
     spare = ("best loss", "time (s)", "parameters", "peak", "tokens")
-    made = [tabulate("Training", models, _COLUMNS, note=_NOTE, spare=spare)]
+    made = [tabulate("Training", models, columns, note=_NOTE, spare=spare)]
     if len(models) > 1:
         made.append(_against(models[0], models[1:]))
     return [*made, *_parts(models)]
@@ -143,6 +146,18 @@ def _perplexity(model: TrainedModel) -> Entry:
 
 def _exp_text(loss: float) -> str:
     return number(exp(loss)) if loss < _LARGEST_LOSS else f"over {number(exp(_LARGEST_LOSS))}"
+
+
+def _utilisation(model: TrainedModel, ceilings: Mapping[str, float]) -> Entry:
+    """FLOP/s of the model by formula, as a share of what its device reached in large products."""
+    own = _mean(model, "mean_model_tflop_per_s")
+    devices = {run.fact("device") for run in model.ended.values()}
+    ceiling = ceilings.get(devices.pop()) if len(devices) == 1 else None
+    if own.value is None:
+        return own
+    if ceiling is None:
+        return Entry(text=DASH, hint="no rate of products was measured here: add the stage host")
+    return Entry(text=f"{own.value / ceiling:.1%}", value=own.value / ceiling)
 
 
 def _peak(model: TrainedModel) -> Entry:
