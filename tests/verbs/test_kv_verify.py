@@ -19,12 +19,12 @@ LATENT = "GPT2_MLA,GPT2_MLA_KV"
 
 def test_several_variants_and_the_folder(tmp_path, capsys):
     with pytest.raises(typer.Exit) as ended:
-        kv.verify(LATENT, dtype="bfloat16", length="8,24", as_json=True, out=tmp_path / "caches")
+        kv.verify(LATENT, dtype="float32", length="8,24", as_json=True, out=tmp_path / "caches")
     assert ended.value.exit_code == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(row["model"], row["tokens"], row["measured"], row["share"]) for row in printed] == [
-        ("GPT2_MLA", 8, 8 * 6144, 1), ("GPT2_MLA", 24, 24 * 6144, 1),
-        ("GPT2_MLA_KV", 8, 8 * 3072, 0.5), ("GPT2_MLA_KV", 24, 24 * 3072, 0.5),
+        ("GPT2_MLA", 8, 8 * 12288, 1), ("GPT2_MLA", 24, 24 * 12288, 1),
+        ("GPT2_MLA_KV", 8, 8 * 6144, 0.5), ("GPT2_MLA_KV", 24, 24 * 6144, 0.5),
     ]  # fmt: skip
     written = read_rows(tmp_path / "caches" / ROWS)
     assert all(row["commit"] and row["torch"] for row in written)
@@ -32,7 +32,7 @@ def test_several_variants_and_the_folder(tmp_path, capsys):
     longer = written[4:]
     assert {row["tokens"] for row in longer} == {24 * 2**n for n in range(1, 9)}
     assert {(row["measured"], row["verdict"]) for row in longer} == {(None, "not measured")}
-    assert longer[0]["formula"] == 48 * 6144 and longer[-1]["formula"] == 6144 * 3072
+    assert longer[0]["formula"] == 48 * 12288 and longer[-1]["formula"] == 6144 * 6144
     assert {path.name for path in (tmp_path / "caches").iterdir()} == {
         ROWS, "cache_bytes.png", "cache_shares.png",
     }  # fmt: skip
