@@ -9,7 +9,9 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
+from assay.instruments.telemetry import Telemetry
 from assay.models.gpt2.sampling import generate
 from assay.records.schema import Measurement
 from assay.train.part_metrics import codec_metrics, gate_means
@@ -39,6 +41,7 @@ class TrainingRun:
     """The measurements of one arm; every one has the seed with it."""
 
     trainer: Trainer
+    telemetry: Telemetry | None = None  # read at each report
     losses: list[float] | None = None  # of the validation windows, at `evaluated`
     evaluated: int = -1  # step
 
@@ -61,6 +64,8 @@ class TrainingRun:
                 trainer.take_step()
                 ended = trainer.stopped_by() is not None
             report = trainer.report()
+            if self.telemetry:
+                self.telemetry.read()
             measurements += self._report(report, report.seconds - before)
             if ended or trainer.step % settings.evaluate_every == 0:
                 measurements += self._evaluation()
@@ -97,6 +102,7 @@ class TrainingRun:
         yield self._measurement("mean_tokens_per_s", rate, "tokens/s")
         yield self._measurement(MEAN_FLOPS, self._tflop(rate), "TFLOP/s", source=FLOPS)
         yield self._measurement("parameters", trainer.model.get_num_params(), "count")
+        yield from self._readings()
         yield self._unmoved()
         if trainer.settings.part_metrics:
             yield from self._parts()
@@ -162,6 +168,13 @@ class TrainingRun:
             level="model",
             data={"seed": self.trainer.settings.seed, "names": names},
         )
+
+    def _readings(self) -> Iterator[Measurement]:
+        """Clock, power and temperature of the device, a sample for each report since this process
+        began."""
+        settings = self.trainer.settings
+        for reading in self.telemetry.measurements() if self.telemetry else ():
+            yield replace(reading, subject=settings.model, data={"seed": settings.seed})
 
     def _parts(self) -> Iterator[Measurement]:
         trainer = self.trainer

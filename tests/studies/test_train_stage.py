@@ -68,6 +68,8 @@ def test_every_model_is_trained_with_every_seed(ran) -> None:
         (end,) = of(ran, cell, "final_val_loss")
         assert end.data["stopped_by"] == "steps" and end.data["tokens"] == 24 * 4 * 16
         assert len(end.samples) == 3
+        (power,) = of(ran, cell, "power_w")
+        assert power.value is None and power.reason.startswith("unavailable")
     streams = {of(ran, cell, "final_val_loss")[0].data["eval_stream"] for cell in ran.ends("train")}
     assert len(streams) == 1
 

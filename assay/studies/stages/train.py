@@ -8,9 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from assay import plugins
+from assay import host, plugins
 from assay.correctness.models.selection import SelectedModel, select
 from assay.errors import BadInput, CannotRunHere
+from assay.instruments.telemetry import Telemetry
 from assay.records.schema import MODELS, Measurement, Record
 from assay.records.verdicts import WRONG
 from assay.studies.cell import Batch, Cell, options_of, settings_of
@@ -113,7 +114,8 @@ def _trained(
         settings, model.variant, dict(model.options), prepared,
         device=cell.device, folder=folder,
     )  # fmt: skip
-    training = TrainingRun(trainer=trainer)
+    telemetry = Telemetry(host.inspect(commit=False), cell.device)
+    training = TrainingRun(trainer=trainer, telemetry=telemetry)
     try:
         for update in training.updates():
             yield Begin(settings.model, case=update.words)
