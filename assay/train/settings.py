@@ -62,7 +62,10 @@ class TrainSettings:
                 f"{self.micro_batch}; give a divisor, or 0 to have it chosen"
             )
         if self.width % self.heads:
-            raise BadInput(f"width {self.width} does not divide over {self.heads} heads")
+            raise BadInput(
+                f"width {self.width} does not divide over {self.heads} heads; give a width that is "
+                "a multiple of the heads"
+            )
         if self.learning_rate < self.least_learning_rate:
             raise BadInput(
                 f"the learning rate {self.learning_rate} is below its least, "

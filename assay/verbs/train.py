@@ -1,11 +1,15 @@
 """Train models of the GPT-2 family side by side, with several seeds each, and compare them."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish
+
+if TYPE_CHECKING:
+    from assay.records.schema import Record
 
 EXAMPLE = "Example: assay train GPT2,GPT2_MLA --steps 200 --set TRAIN_WIDTH=128"
 LONGEST_CELL_S = 604800  # a run has limits of its own
@@ -69,4 +73,15 @@ def train(
         ]
     settings += flags.as_settings(device=device)
     study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
-    finish(run_adhoc("train", study, out=out, as_json=as_json, dry_run=dry_run))
+    judge = _trained_code
+    finish(run_adhoc("train", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
+
+
+def _trained_code(records: "Sequence[Record]") -> int:
+    """Exit code of a training: nothing holds where nothing was trained."""
+    from assay.errors import CANNOT_RUN_HERE, DOES_NOT_HOLD, HOLDS
+
+    ends = [r for r in records if r.stage == "train" and r.status in ("refused", "skipped")]
+    if any(record.status == "refused" for record in ends):
+        return DOES_NOT_HOLD
+    return CANNOT_RUN_HERE if ends else HOLDS

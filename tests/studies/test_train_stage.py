@@ -96,7 +96,7 @@ def test_nothing_is_trained_without_its_gates(text, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"TRAIN_PLACE": "nowhere"}, "nowhere"),
+        ({"TRAIN_TOKENIZER": "byte", "TRAIN_VOCABULARY": 999}, "a vocabulary of 999"),
         ({"TRAIN_LEARNING_RATE": "1e30", "TRAIN_CLIP": "1e30"}, "try a lower"),
     ],
 )
@@ -107,6 +107,13 @@ def test_what_ends_a_run_is_told_in_words(text, tmp_path, changes, words) -> Non
     (end,) = of(study, "GPT2/s0", "final_val_loss")
     assert end.status == "failed" and words in end.reason
     assert "Traceback" not in study.stderr
+
+
+@pytest.mark.parametrize("place", ["", "nowhere"])
+def test_data_that_is_not_there_is_refused_before_anything_is_run(place) -> None:
+    study = kconfig.load(None, ["TRAIN_DATASET=folder", f"TRAIN_PLACE={place}", "MODELS=GPT2"])
+    with pytest.raises(BadInput, match="TRAIN_PLACE"):
+        train.cells(study)
 
 
 def test_entries_that_cannot_be_meant_are_refused() -> None:

@@ -39,7 +39,22 @@ def cells(study: Study) -> list[Cell]:
             f"{', '.join(own)}: a class of your own cannot be trained here; a part of your own can "
             "(docs/models.md), as GPT2_MLA_TAG"
         )
+    _require_place(study)
     return [_cell(model, seed, study) for seed in study.train_seeds for model in selected]
+
+
+def _require_place(study: Study) -> None:
+    """Refuse a local dataset without its path before anything is run."""
+    dataset = plugins.find("datasets", study.train_dataset, study.plugin_folders)
+    if not dataset.literals["NEEDS_PLACE"]:
+        return
+    if not study.train_place:
+        raise BadInput(
+            f"TRAIN_DATASET={dataset.name} is read from a local path; give it as TRAIN_PLACE "
+            "(assay train --place PATH)"
+        )
+    if not Path(study.train_place).exists():
+        raise BadInput(f"TRAIN_PLACE={study.train_place} is not there; give an existing path")
 
 
 def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
