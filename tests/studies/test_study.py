@@ -130,6 +130,9 @@ def test_plugin_fields_say_their_kind():
         "cache_layouts": "layouts",
         "search_oom": "sequence",
         "engine": "engines",
+        "train_dataset": "datasets",
+        "train_tokenizer": "tokenizers",
+        "train_optimizer": "optimizers",
     }
     assert set(kinds.values()) <= set(plugins.kinds())
 
