@@ -180,7 +180,7 @@ def build(
         symbol = item.name.upper()
         try:
             values[item.name] = _value(unquote(config[symbol]), item.metadata, folders)
-            if item.metadata.get("many"):
+            if "many" in item.metadata:
                 folders += _files(unquote(config[symbol]).split(","))
             elif "layouts" in item.metadata:
                 folders += _files(map(decode_names.place, unquote(config[symbol]).split(",")))

@@ -41,7 +41,7 @@ class TrainingBatches:
         return _inputs_and_targets(self._tokens, windows, self._length)
 
     def epoch(self, step: int) -> float:
-        """How often all windows were read before a step, such as 1.5."""
+        """Passes over all windows before a step, such as 1.5."""
         return step * self._batch / self.windows
 
     def _order(self, epoch: int) -> np.ndarray:

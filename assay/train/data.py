@@ -61,8 +61,15 @@ class PreparedData:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, out of its state in the description."""
-        _, module = _loaded("tokenizers", self.description.tokenizer, self.folders)
+        """The tokenizer, out of its state in the description. A description may be anyone's, so
+        the file of a tokenizer is never loaded because it names one."""
+        name = self.description.tokenizer
+        if name not in plugins.listing("tokenizers", self.folders):
+            raise BadInput(
+                f"{self.path} was prepared with the tokenizer {name!r}, which is not known here; "
+                "give the folder of its file with --plugins"
+            )
+        _, module = _loaded("tokenizers", name, self.folders)
         return module.load(self.description.tokenizer_state)
 
     def _tokens(self, split: str) -> Tokens:
@@ -112,7 +119,6 @@ def prepare(
         documents=lambda: module.documents(place),
         place=place,
         learner=learner,
-        tokenizer=str(learner.path) if tokenizer.endswith(".py") else learner.name,
         make=maker.make,
         vocabulary=vocabulary,
         validation_percent=validation_percent,
@@ -124,18 +130,18 @@ def prepare(
         with waiting_for_others(folder / f".{target.name}.lock", _PATIENCE_S):
             if not target.exists():  # nobody prepared it meanwhile
                 _prepare(request, seen, target)
-    return open_prepared(target, folders=folders)
+    named = [learner.path] if tokenizer.endswith(".py") else []  # the caller's own word
+    return open_prepared(target, folders=[*folders, *named])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Request:
-    """What is to be prepared from what."""
+    """Data to be prepared: its source, its tokenizer, its sizes."""
 
     source: Plugin
     documents: Callable[[], Iterator[Document]]
     place: str
     learner: Plugin
-    tokenizer: str  # its name, or the path of a user's file
     make: Callable[[Iterator[str], int], Tokenizer]
     vocabulary: int
     validation_percent: float
@@ -198,7 +204,7 @@ def _write_shards(request: _Request, seen: Survey | None, folder: Path) -> DataD
     return DataDescription(
         dataset=request.source.name,
         place=request.place,
-        tokenizer=request.tokenizer,
+        tokenizer=request.learner.name,
         tokenizer_state=state,
         vocabulary=tokenizer.size,
         end=tokenizer.end,

@@ -27,7 +27,7 @@ class DataDescription(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
     dataset: str
     place: str
-    tokenizer: str  # its name, or the path of a user's file
+    tokenizer: str  # its name
     tokenizer_state: dict[str, Any]
     vocabulary: int
     end: int  # the token after every document

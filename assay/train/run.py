@@ -28,7 +28,7 @@ STREAM = "mean over the validation stream, which is the same for every arm"
 
 @dataclass(frozen=True, kw_only=True)
 class Update:
-    """What is known at a report: its number from 1 on, how many there will be, and in words."""
+    """A report: its number from 1 on, how many there will be, and its losses in words."""
 
     number: int
     total: int

@@ -8,6 +8,7 @@ A process may be killed at any moment: `last.json` names files that are whole, a
 step are removed only after it is written. Nothing is pickled, nothing in a file is executed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ _AGAIN = "remove this folder to train from the start, or take another copy of it
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """Where a run stands; what a resumed one needs beside tensors."""
+    """Place of a run: what a resumed one needs beside tensors."""
 
     step: int
     seconds: float  # of training, over all processes
@@ -81,12 +82,18 @@ def last(folder: Path) -> Position | None:
 
 
 def restore(
-    folder: Path, position: Position, model: torch.nn.Module, optimizer: torch.optim.Optimizer
+    folder: Path,
+    position: Position,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    folders: Sequence[Path] = (),
 ) -> None:
-    """Fill a model and its optimizer, made as at the start, with the state of a position."""
+    """Fill a model and its optimizer, made as at the start, with the state of a position; parts of
+    a user's own are in `folders`."""
     weights, tensors_file = _files(folder, position.step)
-    device = next(model.parameters()).device
-    loaded = checkpoint.load(weights, expect=model.variant.name, config=model.config)
+    loaded = checkpoint.load(
+        weights, expect=model.variant.name, config=model.config, folders=folders
+    )
     if checkpoint.identity(weights).digest != position.weights_digest:
         raise BadInput(f"{weights} is not the one that {folder / LAST} names; {_AGAIN}")
     model.load_state_dict(loaded.state_dict())
@@ -98,7 +105,7 @@ def restore(
         raise BadInput(f"{tensors_file} was changed after it was written; {_AGAIN}")
     torch.set_rng_state(tensors.pop("random.cpu"))
     if "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors.pop("random.cuda"), device)
+        torch.cuda.set_rng_state(tensors.pop("random.cuda"), next(model.parameters()).device)
     optimizer.load_state_dict(_unflattened(tensors, position.optimizer))
 
 

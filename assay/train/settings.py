@@ -7,7 +7,7 @@ from assay.errors import BadInput
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """What is trained how, on what, until when. Zero is no limit."""
+    """Model, data, size, optimizer and limits of a run; a limit of zero is none."""
 
     model: str  # an entry of MODELS
     seed: int

@@ -9,6 +9,7 @@ import hashlib
 import math
 import os
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -61,8 +62,11 @@ class Trainer:
         *,
         device: str,
         folder: Path,
+        folders: Sequence[Path] = (),
     ) -> None:
+        """`folder` is for the state, `folders` have plugins of the user's."""
         self.settings, self.data, self.folder = settings, data, folder
+        self.folders = tuple(folders)
         self.device = torch.device(device)
         _prepare_process(settings, self.device)
         torch.manual_seed(settings.seed)
@@ -71,11 +75,11 @@ class Trainer:
             length=settings.length, vocabulary=padded(data.vocabulary), dropout=settings.dropout,
         )  # fmt: skip
         config = sized(variants.config_class(variant), size, options)
-        self.model = variants.model_class(variant)(config).to(self.device)
+        self.model = variants.model_class(variant, folders)(config).to(self.device)
         if settings.recompute:
             for block in self.model.h:
                 block.forward = partial(recomputed, block.forward, use_reentrant=False)
-        self.optimizer = _optimizer(self.model, settings)
+        self.optimizer = _optimizer(self.model, settings, folders)
         self.batches = TrainingBatches(
             data.train, seed=settings.seed, batch=settings.batch, length=settings.length
         )
@@ -107,7 +111,7 @@ class Trainer:
                     f"{self.folder} was trained with other {name} ({wanted[:20]}, these are "
                     f"{given[:20]}); start another run, or remove this folder"
                 )
-        saved_state.restore(self.folder, kept, self.model, self.optimizer)
+        saved_state.restore(self.folder, kept, self.model, self.optimizer, self.folders)
         return kept
 
     @property
@@ -268,8 +272,11 @@ def _replaced(position: Position, **changes: Any) -> Position:
     return Position(**{**vars(position), **changes})
 
 
-def _optimizer(model: torch.nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
-    return plugins.load(plugins.find("optimizers", settings.optimizer)).make(model, settings)
+def _optimizer(
+    model: torch.nn.Module, settings: TrainSettings, folders: Sequence[Path]
+) -> torch.optim.Optimizer:
+    plugin = plugins.find("optimizers", settings.optimizer, folders)
+    return plugins.load(plugin).make(model, settings)
 
 
 def _prepare_process(settings: TrainSettings, device: torch.device) -> None:

@@ -147,14 +147,19 @@ def test_a_planted_fault_fails(name, tmp_path) -> None:
     assert re.search(r"smallest failing case b\d+_h\d+.*; \d+ of \d+ cases fail$", result.reason)
 
 
-def test_pages_that_are_not_followed_fail(tmp_path) -> None:
+def with_pages(check: str = "") -> str:
+    """The example with pages, which are gathered after a check of theirs."""
     text = EXAMPLE.read_text().replace('("lengths",)', '("lengths", "pages")')
     gathered = (
-        "lengths=None, pages=None):\n    if pages is not None:\n        streams = {n: t.view(torch."
-        "uint8)[pages.long()].transpose(1, 2).flatten(2, 3).view(t.dtype)\n"
-        "            for n, t in streams.items()}\n"
+        f"lengths=None, pages=None):\n    if pages is not None:\n{check}"
+        "        streams = {n: t.view(torch.uint8)[pages.long()].transpose(1, 2).flatten(2, 3)\n"
+        "            .view(t.dtype) for n, t in streams.items()}\n"
     )
-    right = re.sub(r"lengths=None\):.*\n", lambda _: gathered, text)
+    return re.sub(r"lengths=None\):.*\n", lambda _: gathered, text)
+
+
+def test_pages_that_are_not_followed_fail(tmp_path) -> None:
+    right = with_pages()
     (tmp_path / "followed.py").write_text(right)
     assert verdicts(tmp_path / "followed.py", "paged")["paged"].status == "ok"
     (tmp_path / "sorted.py").write_text(right.replace("pages.long()", "pages.long().sort(-1)[0]"))
@@ -224,7 +229,7 @@ def test_a_fault_within_limits_fails(fault, tmp_path) -> None:
 
 
 def test_few_cases_are_no_verdict(tmp_path) -> None:
-    """What no limit explains stays refused, and a probe that ran less than half says nothing."""
+    """A refusal that no limit explains stays one, and a probe that ran less than half is silent."""
     line = "assert lengths is None or lengths.max() < 30"
     result = verdicts(limited(tmp_path, line), "ragged", "tails")
     assert result["tails"].status == "ok" and "limits" not in result
@@ -232,15 +237,8 @@ def test_few_cases_are_no_verdict(tmp_path) -> None:
 
 
 def test_pages_that_are_refused_give_way_to_larger_ones(tmp_path) -> None:
-    text = EXAMPLE.read_text().replace('("lengths",)', '("lengths", "pages")')
-    gathered = (
-        "lengths=None, pages=None):\n    if pages is not None:\n"
-        '        assert streams["k"].shape[2] % 64 == 0\n        streams = {n: t.view(torch.'
-        "uint8)[pages.long()].transpose(1, 2).flatten(2, 3).view(t.dtype)\n"
-        "            for n, t in streams.items()}\n"
-    )
     file = tmp_path / "large_pages.py"
-    file.write_text(re.sub(r"lengths=None\):.*\n", lambda _: gathered, text))
+    file.write_text(with_pages('        assert streams["k"].shape[2] % 64 == 0\n'))
     assert verdicts(file, "paged")["paged"].status == "ok"
     never = tmp_path / "no_pages.py"
     never.write_text(file.read_text().replace("% 64 == 0", "> 999"))

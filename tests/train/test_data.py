@@ -243,3 +243,23 @@ def test_what_cannot_be_prepared_is_refused_in_words(prepared, options, words, t
     with pytest.raises(BadInput, match=words):
         prepared(**options)
     assert not list((tmp_path / "data").glob("folder-*"))
+
+
+def test_a_tokenizer_that_a_description_names_by_its_path_is_not_run(tmp_path):
+    """Prepared data may be anyone's: its description named a file once, which was then loaded."""
+    place = tmp_path / "texts"
+    place.mkdir()
+    for number in range(30):
+        (place / f"{number}.txt").write_text("keys and values " * 9)
+    made = data.prepare("folder", "byte", place=str(place), folder=tmp_path / "prepared")
+    trap = tmp_path / "trap.py"
+    trap.write_text(
+        f"open({str(tmp_path / 'sprung')!r}, 'w')\ndef make(t, s): ...\ndef load(s): ...\n"
+    )
+    file = made.path / "data.json"
+    file.write_text(file.read_text().replace('"byte"', f'"{trap}"', 1))
+    foreign = data.open_prepared(made.path)
+    assert foreign.description.tokenizer == str(trap)
+    with pytest.raises(BadInput, match="which is not known here"):
+        _ = foreign.tokenizer
+    assert not (tmp_path / "sprung").exists()

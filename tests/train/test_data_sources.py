@@ -88,8 +88,11 @@ def test_a_users_dataset_and_tokenizer_are_files_of_theirs(tmp_path):
     )
     made = prepare("poems", "shifted", folder=tmp_path / "data", folders=[mine])
     assert made.path.name.startswith("poems-shifted-") and made.tokenizer.size == 257
-    by_path = prepare("poems", str(mine / "shifted.py"), folder=tmp_path / "2", folders=[mine])
-    assert open_prepared(by_path.path).tokenizer.decode([114]) == "r"
+    by_path = prepare(str(mine / "poems.py"), str(mine / "shifted.py"), folder=tmp_path / "2")
+    assert by_path.tokenizer.decode([114]) == "r"
+    assert open_prepared(by_path.path, folders=[mine]).tokenizer.decode([114]) == "r"
+    with pytest.raises(BadInput, match="give the folder of its file with --plugins"):
+        _ = open_prepared(by_path.path).tokenizer
 
 
 def test_a_tokenizer_that_leaves_its_vocabulary_is_refused(tmp_path):

@@ -127,7 +127,7 @@ def _trained(
         print(f"{settings.model}: {warning}", file=sys.stderr)
     trainer = Trainer(
         settings, model.variant, dict(model.options), prepared,
-        device=cell.device, folder=folder,
+        device=cell.device, folder=folder, folders=cell.plugin_folders,
     )  # fmt: skip
     telemetry = Telemetry(host.inspect(commit=False), cell.device)
     training = TrainingRun(trainer=trainer, telemetry=telemetry)
