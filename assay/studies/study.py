@@ -104,6 +104,7 @@ class Study:
     train_weight_decay: float = _read(lists.number)
     train_clip: float = _read(lists.number)
     train_dtype: str = _read(partial(lists.word, allowed=("float32", "bfloat16")))
+    train_stream: str = _read(partial(lists.word, allowed=("float32", "bfloat16")))
     train_compiled: bool = _read(lambda text: text == "y")
     train_recompute: bool = _read(lambda text: text == "y")
     train_deterministic: bool = _read(lambda text: text == "y")

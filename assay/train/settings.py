@@ -38,6 +38,7 @@ class TrainSettings:
     clip: float
     # how it is computed
     dtype: str
+    stream: str  # dtype of the residual stream
     compiled: bool
     recompute: bool  # blocks are computed again in the backward pass instead of kept
     deterministic: bool
@@ -60,6 +61,11 @@ class TrainSettings:
             raise BadInput(
                 f"a batch of {self.batch} sequences does not divide into micro-batches of "
                 f"{self.micro_batch}; give a divisor, or 0 to have it chosen"
+            )
+        if self.stream not in ("float32", self.dtype):
+            raise BadInput(
+                f"a residual stream in {self.stream} beside products in {self.dtype}; give "
+                f"float32, or {self.stream} for both"
             )
         if self.width % self.heads:
             raise BadInput(

@@ -30,6 +30,7 @@ from assay.records.identity import digest
 from assay.train import saved_state
 from assay.train.batches import TrainingBatches, ValidationWindows
 from assay.train.data import PreparedData
+from assay.train.loader import Loader
 from assay.train.saved_state import Position
 from assay.train.schedule import learning_rate
 from assay.train.settings import TrainSettings
@@ -76,6 +77,7 @@ class Trainer:
         )  # fmt: skip
         config = sized(variants.config_class(variant), size, options)
         self.model = variants.model_class(variant, folders)(config).to(self.device)
+        self.model.stream = getattr(torch, settings.stream)
         if settings.recompute:
             for block in self.model.h:
                 block.forward = partial(recomputed, block.forward, use_reentrant=False)
@@ -83,11 +85,12 @@ class Trainer:
         self.batches = TrainingBatches(
             data.train, seed=settings.seed, batch=settings.batch, length=settings.length
         )
+        self.loader = Loader(self.batches, self.device)
         self.validation = ValidationWindows(
             data.validation, length=settings.length, count=settings.windows
         )
         self.position = self._start()
-        self._call = torch.compile(self.model) if settings.compiled else self.model
+        self._loss = torch.compile(self.model.loss) if settings.compiled else self.model.loss
         self._losses: list[torch.Tensor] = []
         self._norms: list[torch.Tensor] = []
         self._since = time.monotonic()
@@ -199,23 +202,20 @@ class Trainer:
 
     def _gradients(self, micro: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Loss of a batch and norm of its gradient, which is left in the parameters."""
-        inputs, targets = self.batches.at(self.step)
+        inputs, targets = self.loader.at(self.step)
         count = self.settings.batch // micro
         total = torch.zeros((), device=self.device)
         for first in range(0, self.settings.batch, micro):
-            x, y = (self._placed(a[first : first + micro]) for a in (inputs, targets))
+            x, y = (
+                part[first : first + micro].to(self.device, non_blocking=True)
+                for part in (inputs, targets)
+            )
             with self._autocast():
-                _, loss = self._call(x, y)
+                loss = self._loss(x, y)
             (loss / count).backward()
             total += loss.detach() / count
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         return total, norm
-
-    def _placed(self, array: Any) -> torch.Tensor:
-        tensor = torch.from_numpy(array)
-        if self.device.type == "cpu":
-            return tensor
-        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def _choose_micro_batch(self) -> int:
         """The largest part of a batch whose step fits in memory; tried before the first step."""

@@ -80,14 +80,14 @@ class Block(nn.Module):
             added_latent=_first(c.added_latent(context) for c in self._coupled()),
             head_factor=_first(c.head_factor(context) for c in self._coupled()),
         )
-        x = x + self.drop(attended)
+        x = x + self.drop(attended).to(x.dtype)  # the stream keeps its dtype
         hidden = self.mlp.up(self.ln_2(x))  # [B, T, MLP width]
         for coupling in self._coupled():
             hidden = coupling.enrich(hidden, exports, past)
         sent: dict[str, torch.Tensor] = {}
         for coupling in self._coupled():
             sent |= coupling.emit(hidden, past)
-        return x + self.drop(self.mlp.down(hidden)), sent
+        return x + self.drop(self.mlp.down(hidden)).to(x.dtype), sent
 
     def _coupled(self) -> list[Coupling]:
         return list(self.couplings.values())  # type: ignore[arg-type]

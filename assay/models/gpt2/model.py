@@ -20,10 +20,9 @@ from assay.models.gpt2.block import Block
 from assay.models.gpt2.config import GPTConfig, ModelConfig, RA_MLA_Config, completed
 from assay.models.gpt2.graphed_steps import GraphedSteps, why_not
 from assay.models.gpt2.linear import embedding
+from assay.models.gpt2.loss import IGNORED, head_loss
 from assay.models.gpt2.mlp import Context, Coupling
 from assay.models.gpt2.variants import Variant, config_class
-
-IGNORED = -1  # a target that is not counted
 
 
 class Decoder(nn.Module):
@@ -34,6 +33,8 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        # The dtype of the residual stream; None is that of the embeddings.
+        self.stream: torch.dtype | None = None
         self.wte = embedding(config.vocab_size, config.n_embd)
         self.wpe = embedding(config.block_size, config.n_embd)
         self.drop = nn.Dropout(config.dropout)
@@ -50,16 +51,7 @@ class Decoder(nn.Module):
     ) -> tuple[Any, ...]:
         """Logits [B, T, V] of every position and the loss, None without targets; then the cache,
         where one is passed: `idx` [B, T] are the tokens that follow those in it."""
-        start = cache.length if cache else 0
-        self._refuse(idx, start, cache)
-        positions = torch.arange(start, start + idx.shape[1], device=idx.device)
-        if cache and cache.place:
-            positions = cache.place.position
-        x = self.drop(self.wte(idx) + self.wpe(positions))  # [B, T, E]
-        context: Context = {}
-        for layer, block in enumerate(self.h):
-            x, context = block(x, context=context, past=cache.layers[layer] if cache else None)
-        logits = F.linear(self.ln_f(x), self.wte.weight)
+        logits = F.linear(self.hidden(idx, cache), self.wte.weight)
         loss = None
         if targets is not None:
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
@@ -67,6 +59,25 @@ class Decoder(nn.Module):
             return logits, loss
         cache.advance(idx.shape[1])
         return logits, loss, cache
+
+    def loss(self, idx: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """The loss that `forward` gives, without logits that are kept: for training."""
+        x = self.hidden(idx)
+        return head_loss(x.flatten(0, 1), self.wte.weight, targets.flatten())
+
+    def hidden(self, idx: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
+        """What the head multiplies: the residual stream behind all blocks, normed, [B, T, E]."""
+        start = cache.length if cache else 0
+        self._refuse(idx, start, cache)
+        positions = torch.arange(start, start + idx.shape[1], device=idx.device)
+        if cache and cache.place:
+            positions = cache.place.position
+        x = self.drop(self.wte(idx) + self.wpe(positions))  # [B, T, E]
+        x = x.to(self.stream or x.dtype)
+        context: Context = {}
+        for layer, block in enumerate(self.h):
+            x, context = block(x, context=context, past=cache.layers[layer] if cache else None)
+        return self.ln_f(x)
 
     def get_num_params(self, non_embedding: bool = False) -> int:
         """All parameters; the head is the token embedding and counts once. `non_embedding` leaves

@@ -2,9 +2,11 @@
 
 Catches a forward that gives only the last position without targets: an evaluation that slices it
 scored every choice with zero. Also a loss that is shifted, weighted or has terms in it that
-`auxiliary_loss` does not declare, and logits that have seen the targets.
+`auxiliary_loss` does not declare, and logits that have seen the targets. A loss for training beside
+it, `loss(idx, targets)`, must be the same, with its gradients.
 """
 
+import inspect
 from collections.abc import Iterator
 
 import torch
@@ -41,9 +43,12 @@ def examine(subject: ExaminedModel) -> Finding:
     for mode, length in _CALLS:
         with in_mode(model, mode):
             comparisons += _compare(subject, length, f"in {mode} mode")
-    declared = hasattr(model, "auxiliary_loss")
     success = "logits for all positions; the loss is their cross entropy"
-    success += " and the auxiliary_loss that the model declares" if declared else ""
+    if hasattr(model, "auxiliary_loss"):
+        success += " and the auxiliary_loss that the model declares"
+    if _has_loss(model):
+        comparisons += _compare_losses(subject)
+        success += "; loss() beside it agrees, with its gradients"
     return summarize(comparisons, success=success)
 
 
@@ -70,6 +75,38 @@ def _compare(subject: ExaminedModel, length: int | None, where: str) -> Iterator
     yield compare(plain.logits, output.logits, tolerance, message)
     tolerance = loss_tolerance(output.logits)
     yield compare_loss(output, output.logits, targets, tolerance, where)
+
+
+def _has_loss(model: nn.Module) -> bool:
+    """True where a model has loss(idx, targets); what else is called so is none of ours."""
+    method = inspect.getattr_static(type(model), "loss", None)
+    return inspect.isfunction(method) and [*inspect.signature(method).parameters][1:] == [
+        "idx",
+        "targets",
+    ]
+
+
+def _compare_losses(subject: ExaminedModel) -> Iterator[Comparison]:
+    """Compare loss(idx, targets) with the loss of forward, and the gradients of both."""
+    model = subject.perturbed.model
+    idx, targets = subject.tokens(3, seed=2), subject.tokens(3, seed=3)
+    targets[0, : idx.shape[1] // 2] = -1
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    with in_mode(model, "train", graphs=True):
+        pairs = [forward(model, idx, targets).loss, model.loss(idx, targets)]
+        slopes = [
+            torch.autograd.grad(loss, list(weights.values()), allow_unused=True) for loss in pairs
+        ]
+    expected, actual = pairs
+    message = "loss(idx, targets) differs from the loss of forward by %.2g"
+    same = compare(actual, expected, loss_tolerance(expected), message)
+    yield same
+    for name, own, other in zip(weights, *slopes, strict=True) if same.holds else ():
+        if own is None or other is None:
+            yield requirement(own is other, f"of forward and loss() only one moves {name}")
+        else:
+            message = f"the gradient of loss(idx, targets) by {name} differs by %.2g from forward's"
+            yield compare(other, own, subject.perturbed.new_shape_tolerance, message)
 
 
 def _count_fault(model: nn.Module) -> str | None:
