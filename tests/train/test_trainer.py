@@ -215,11 +215,9 @@ def validation_losses(arm: Trainer) -> list[float]:
 def test_reciprocal_attention_follows_gpt2_from_swapped_weights(prepared, tmp_path) -> None:
     """Fixed reciprocal attention is GPT-2 with the weights of q and k exchanged in its layers, for
     every optimizer that treats weights alike: what it gains over GPT-2 is another start."""
-    arms = [trainer(prepared, tmp_path / "ra", model="GPT2_RA", dropout=0.0)]
-    arms += [trainer(prepared, tmp_path / name, dropout=0.0) for name in ("swapped", "own")]
-    twin = arms[0].model.gauge_twin()
-    arms[1].model.load_state_dict(twin.state_dict())
-    reciprocal, swapped, own = map(validation_losses, arms)
-    pairs = [zip(losses, reciprocal, strict=True) for losses in (swapped, own)]
+    names = ("GPT2", "GPT2_RA+ra_start=swapped", "GPT2_RA")
+    arms = [trainer(prepared, tmp_path / name, model=name, dropout=0.0) for name in names]
+    gpt2, swapped, own = map(validation_losses, arms)
+    pairs = [zip(losses, gpt2, strict=True) for losses in (swapped, own)]
     near, far = (max(abs(a - b) for a, b in pair) for pair in pairs)
     assert near < 1e-5 and far > 20 * near

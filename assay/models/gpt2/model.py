@@ -42,6 +42,13 @@ class Decoder(nn.Module):
             Block(config, self.variant, layer) for layer in range(config.n_layer)
         )
         self.ln_f = nn.LayerNorm(config.n_embd, bias=config.bias)
+        for block in self.h:
+            starts_swapped = getattr(block.attn.reciprocal, "starts_swapped", False)
+            if starts_swapped and not block.attn.source.swap_roles_():
+                raise BadInput(
+                    f"{self.variant.name} with ra_start=swapped: its queries and keys are not "
+                    "made alike, so no exchange of weights makes it GPT-2; leave it out"
+                )
 
     def forward(
         self,
