@@ -7,7 +7,8 @@ The peer is the `model.py` of github.com/karpathy/nanoGPT, in the loop of its tr
 autocast, torch.compile, its own AdamW (fused), gradients clipped. All arms start from the same
 weights, read the same batches and have a process each, so that none meets another's compiled code.
 First they all train, at once, and their losses are kept; then they take turns, so many steps each,
-and their times are paired by turns.
+and their times are paired by turns. An arm needs 14 to 22 GB, so that six of them fit on an H200:
+--arms names them, the peer among them.
 """
 
 import argparse
@@ -198,6 +199,13 @@ def kernels(step: Callable[[], torch.Tensor], steps: int = 3) -> dict[str, float
     return {e.key[:120]: e.self_device_time_total / steps / 1e3 for e in events}
 
 
+def answer(name: str, process: subprocess.Popen) -> Any:
+    line = process.stdout.readline()
+    if not line:
+        sys.exit(f"the arm {name} ended with {process.wait()}; its last words are above")
+    return json.loads(line)
+
+
 def measure(peer: Path, folder: Path, names: list[str]) -> dict[str, Any]:
     trainer({"compiled": False}, folder)  # the data, once
     torch.cuda.empty_cache()
@@ -208,14 +216,14 @@ def measure(peer: Path, folder: Path, names: list[str]) -> dict[str, Any]:
         )
         for name in names
     }
-    arms = {name: json.loads(process.stdout.readline()) for name, process in processes.items()}
+    arms = {name: answer(name, process) for name, process in processes.items()}
     machine = host.inspect()
     telemetry = Telemetry(machine, "cuda:0")
 
     def ask(name: str, request: str) -> Any:
         processes[name].stdin.write(f"{request}\n")
         processes[name].stdin.flush()
-        return json.loads(processes[name].stdout.readline())
+        return answer(name, processes[name])
 
     for name in names:
         arms[name]["ms"] = []
