@@ -26,7 +26,6 @@ import torch
 
 from assay import host, peaks
 from assay.instruments.telemetry import Telemetry
-from assay.models.gpt2 import mlp
 
 BATCH, LENGTH, VOCABULARY = 32, 1024, 50257
 TRAINED, SHORT = 300, 5  # steps before the turns, of arms whose loss is compared and of others
@@ -35,9 +34,8 @@ PEER, OURS = "nanoGPT", "assay"
 # What an arm does otherwise than `assay train` with TRAIN_STREAM=bfloat16 and TRAIN_COMPILED=y.
 ARMS: dict[str, dict[str, Any]] = {
     PEER: {"losses": True},
-    "forward": {"losses": True, "loss": "forward", "stream": "float32", "gelu": "torch"},
-    "loss": {"stream": "float32", "gelu": "torch"},
-    "stream": {"gelu": "torch"},
+    "forward": {"losses": True, "loss": "forward", "stream": "float32"},
+    "loss": {"losses": True, "stream": "float32"},
     OURS: {"losses": True},
     "flash": {"attention": "FLASH_ATTENTION"},
     "foreach": {"optimizer": "foreach"},
@@ -49,8 +47,7 @@ WORDS = {
     PEER: "nanoGPT's model.py, compiled",
     "forward": "ours as nanoGPT computes: the loss of `forward`, residual stream in float32",
     "loss": "then the loss of `loss(idx, targets)`",
-    "stream": "then the residual stream in bfloat16 (`TRAIN_STREAM`)",
-    OURS: "then GELU by the shorter formula: **`assay train`**",
+    OURS: "then the residual stream in bfloat16 (`TRAIN_STREAM`)",
     "flash": "that with FlashAttention-2, not cuDNN's attention",
     "foreach": "that with AdamW by foreach, not fused",
     "graph": "that compiled with mode reduce-overhead (CUDA graphs)",
@@ -95,8 +92,6 @@ def trainer(arm: dict[str, Any], folder: Path) -> Any:
 
 
 def our_steps(arm: dict[str, Any], folder: Path) -> Callable[[], torch.Tensor]:
-    if arm.get("gelu") == "torch":
-        mlp.gelu = torch.nn.functional.gelu
     made = trainer(arm, folder)
 
     def step() -> torch.Tensor:

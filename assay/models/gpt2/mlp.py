@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from assay.kv.cache import LayerCache
 from assay.kv.contract import State, Stream
 from assay.models.gpt2.config import ModelConfig, mlp_width
-from assay.models.gpt2.gelu import gelu
 from assay.models.gpt2.linear import linear
 
 Context = Mapping[str, torch.Tensor]  # what a block sends to the next, by name
@@ -32,7 +32,7 @@ class DenseMLP(nn.Module):
 
     def up(self, x: torch.Tensor) -> torch.Tensor:
         """[B, T, E] -> [B, T, width]."""
-        return gelu(self.c_fc(x))
+        return F.gelu(self.c_fc(x))
 
     def down(self, hidden: torch.Tensor) -> torch.Tensor:
         """[B, T, width] -> [B, T, E]."""
