@@ -30,13 +30,13 @@ from assay.instruments.telemetry import Telemetry
 BATCH, LENGTH, VOCABULARY = 32, 1024, 50257
 TRAINED, SHORT = 300, 5  # steps before the turns, of arms whose loss is compared and of others
 ROUNDS, TURN = 7, 8  # turns of each arm, and steps of one
-PEER, OURS = "nanoGPT", "assay"
+PEER = "nanoGPT"
 # What an arm does otherwise than `assay train` with TRAIN_STREAM=bfloat16 and TRAIN_COMPILED=y.
 ARMS: dict[str, dict[str, Any]] = {
     PEER: {"losses": True},
     "forward": {"losses": True, "loss": "forward", "stream": "float32"},
     "loss": {"losses": True, "stream": "float32"},
-    OURS: {"losses": True},
+    "stream": {"losses": True},
     "flash": {"attention": "FLASH_ATTENTION"},
     "foreach": {"optimizer": "foreach"},
     "graph": {"mode": "reduce-overhead"},
@@ -47,7 +47,8 @@ WORDS = {
     PEER: "nanoGPT's model.py, compiled",
     "forward": "ours as nanoGPT computes: the loss of `forward`, residual stream in float32",
     "loss": "then the loss of `loss(idx, targets)`",
-    OURS: "then the residual stream in bfloat16 (`TRAIN_STREAM`)",
+    "stream": "then the residual stream in bfloat16: **`assay train`, `TRAIN_STREAM=bfloat16`**",
+    "gelu": "then GELU by a shorter formula (tried, not kept)",
     "flash": "that with FlashAttention-2, not cuDNN's attention",
     "foreach": "that with AdamW by foreach, not fused",
     "graph": "that compiled with mode reduce-overhead (CUDA graphs)",

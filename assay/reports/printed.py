@@ -149,7 +149,9 @@ def _finish(axes: Any, chart: Chart, *, y_values: Sequence[float]) -> None:
         setter = axes.set_xscale if chart.listed else axes.set_yscale
         _logarithmic(setter, value_axis, log_ticks(y_values))
     elif not chart.listed:
-        axes.set_ylim(min(0, *y_values), 1.08 * max(y_values))
+        low, high = min(0, *y_values), max(0, *y_values)
+        room = 0.08 * (high - low or 1)
+        axes.set_ylim(low - room if low < 0 else 0, high + room)
     _compare(axes, chart)
 
 

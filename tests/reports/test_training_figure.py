@@ -79,9 +79,10 @@ def test_a_line_is_the_mean_over_seeds_with_their_range():
 def test_training_loss_is_a_chart_of_its_own():
     records = [*validated("GPT2", VALIDATION), *reports("GPT2", 0, [9.0, 8.0]), *arm("GPT2", BASE)]
     charts = training.draw([*records, *arm("B", BASE), *validated("B", VALIDATION)])
-    assert [chart.name for chart in charts] == ["validation_loss", "training_loss"]
+    names = ["validation_loss", "validation_difference", "training_loss"]
+    assert [chart.name for chart in charts] == names
     assert [line.subject for line in charts[0].series] == ["GPT2", "B"]
-    [line] = charts[1].series
+    [line] = charts[2].series
     assert line.y == (9.0, 8.0) and not line.low, "a single seed has no range"
 
 
@@ -136,3 +137,21 @@ def test_page_and_print_draw_it_and_nothing_of_nothing():
     assert page["data"][0]["error_y"]["arrayminus"] == pytest.approx([0.5, 0.1, 0.2])
     assert png(ChartGroup(charts=(charts[0],)), colours).startswith(b"\x89PNG")
     assert training.draw([]) == []
+
+
+def test_differences_are_taken_seed_by_seed():
+    """Means of unequal seeds would be seven times as far apart as the pairs are."""
+    shifted = {seed: [loss + 0.1 for loss in losses] for seed, losses in VALIDATION.items()}
+    records = [*validated("GPT2", VALIDATION), *arm("GPT2", BASE)]
+    records += [*validated("B", shifted), *arm("B", BASE)]
+    _, chart = training.draw(records)
+    (line,) = chart.series
+    assert line.subject == "B" and line.y == pytest.approx([0.1] * 3)
+    assert line.low == pytest.approx(line.y) and line.high == pytest.approx(line.y)
+    assert chart.title.endswith("GPT2")
+
+
+def test_models_that_cannot_be_compared_have_no_difference():
+    other = arm("B", BASE, eval_stream="e2")
+    records = [*validated("GPT2", VALIDATION), *arm("GPT2", BASE), *validated("B", VALIDATION)]
+    assert [chart.name for chart in training.draw([*records, *other])] == ["validation_loss"]

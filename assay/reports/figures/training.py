@@ -1,4 +1,5 @@
-"""Loss over tokens in validation and in training, the mean over seeds and its range.
+"""Loss over tokens in validation and in training, and validation beside the baseline's with the
+same seed, each as the mean over seeds and its range.
 
 Runs without a final loss are named below the chart, so that no mean is taken over fewer seeds
 toward its end.
@@ -9,7 +10,7 @@ from statistics import fmean
 from assay.records.schema import Record
 from assay.reports.chart import Chart, Series
 from assay.reports.numerals import counted
-from assay.reports.training_rows import TrainedModel, trained_models
+from assay.reports.training_rows import TrainedModel, paired, trained_models
 
 _MILLION = 1_000_000
 _MOST_POINTS = 60  # of a line: bars of more run into each other
@@ -22,8 +23,10 @@ _KINDS = {
 def draw(records: list[Record]) -> list[Chart]:
     """A chart of each kind of loss that was reported."""
     models = trained_models(records)
-    charts = (_chart(models, metric, *kind) for metric, kind in _KINDS.items())
-    return [chart for chart in charts if chart.series]
+    if not models:
+        return []
+    validation, training = (_chart(models, metric, *kind) for metric, kind in _KINDS.items())
+    return [chart for chart in (validation, _differences(models), training) if chart.series]
 
 
 def _chart(models: list[TrainedModel], metric: str, name: str, title: str) -> Chart:
@@ -40,10 +43,41 @@ def _chart(models: list[TrainedModel], metric: str, name: str, title: str) -> Ch
     )
 
 
+def _differences(models: list[TrainedModel]) -> Chart:
+    """Losses less the baseline's, seed by seed: what curves of one scale hide."""
+    baseline, *others = models
+    compared = [m for m in others if (p := paired(m, baseline)) and p.by_seed]
+    lines = [_series(m.name, _paired_curves(m, baseline)) for m in compared]
+    return Chart(
+        name="validation_difference",
+        title=f"Validation loss less that of {baseline.name}",
+        x_label="tokens (millions)",
+        y_label="difference (nats per token)",
+        series=tuple(line for line in lines if line),
+        note="Means over pairs with the same seed, with bars from the lowest to the highest",
+    )
+
+
+def _paired_curves(model: TrainedModel, baseline: TrainedModel) -> list[dict[int, float]]:
+    """A difference for each number of tokens that both runs of a seed reported."""
+    pairs = [
+        (run.curve("val_loss"), baseline.ended[seed].curve("val_loss"))
+        for seed, run in model.ended.items()
+        if seed in baseline.ended
+    ]
+    return [{at: own[at] - base[at] for at in own if at in base} for own, base in pairs]
+
+
 def _line(model: TrainedModel, metric: str) -> Series | None:
-    """Points at the numbers of tokens that all drawn seeds reported; None where there is none."""
-    drawn = model.ended or model.seeds  # a run that goes on is shown until one has ended
+    """The loss of the seeds that ended; a run that goes on is shown until one has."""
+    drawn = model.ended or model.seeds
     curves = [curve for run in drawn.values() if (curve := run.curve(metric))]
+    note = "" if model.ended else f"without a final loss ({_status(model)})"
+    return _series(model.name, curves, note)
+
+
+def _series(name: str, curves: list[dict[int, float]], note: str = "") -> Series | None:
+    """Points at the numbers of tokens that all curves have; None where there is none."""
     shared = [tokens for tokens in (curves or [{}])[0] if all(tokens in c for c in curves)]
     stride = -(-len(shared) // _MOST_POINTS) or 1
     kept = shared[::-1][::stride][::-1]  # from the end, so that the last is among them
@@ -51,13 +85,13 @@ def _line(model: TrainedModel, metric: str) -> Series | None:
         return None
     values = [[curve[tokens] for curve in curves] for tokens in kept]
     ranged = len(curves) > 1
-    notes = [] if model.ended else [f"without a final loss ({_status(model)})"]
+    notes = [note] if note else []
     if any(len(curve) > len(shared) for curve in curves):
         notes.append("only where all seeds reported")
     if stride > 1:
         notes.append(f"one report of {stride}")
     return Series(
-        subject=model.name,
+        subject=name,
         x=tuple(tokens / _MILLION for tokens in kept),
         y=tuple(map(fmean, values)),
         low=tuple(map(min, values)) if ranged else (),
