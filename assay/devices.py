@@ -32,6 +32,14 @@ class Device:
         """The name users and records call it by; ROCm devices answer to torch as cuda."""
         return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"
 
+    @property
+    def words(self) -> str:
+        """Its name, and of an accelerator memory and driver, where they are known."""
+        known = [self.name]
+        if self.kind != "cpu" and self.memory_bytes:
+            known.append(f"{self.memory_bytes / 2**30:.1f} GiB")
+        return ", ".join([*known, *([f"driver {self.driver}"] if self.driver else [])])
+
 
 def find(unknown: dict[str, str]) -> tuple[Device, ...]:
     """The CPU first, then accelerators; `unknown` gets the reason where none can be looked for."""

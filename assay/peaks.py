@@ -79,6 +79,15 @@ def measure(device: str) -> list[Measurement]:
     return measurements
 
 
+def matmul_rate(device: str) -> float:
+    """TFLOP/s of large products, the best of some: what a run's own rate is held against as it
+    goes. The stage host measures and records it with care."""
+    side = _SIDE[device.partition(":")[0]]
+    operations = _torch(device, 4 * _REPEATED, side)
+    (call,) = operations.matmul.values()
+    return 2 * side**3 / 1e12 / min(_seconds(call, operations, _SAMPLES["cpu"]))
+
+
 def _cached(operations: _Operations, kind: str) -> dict[str, tuple]:
     """Calls that read small arrays many times."""
     calls = {}

@@ -1,4 +1,8 @@
-"""Clock, power and temperature of a device beside the samples, where its driver reports them."""
+"""Clock, power, temperature and utilisation of a device, where its driver reports them.
+
+Utilisation is the share of the driver's last sample period, up to a second, in which a kernel ran:
+it says that the device was not idle, not that it was full. Power is a mean over about as long.
+"""
 
 import re
 from collections.abc import Callable
@@ -9,7 +13,7 @@ from statistics import median
 from assay.host import Host
 from assay.records.schema import Measurement
 
-UNITS = {"sm_clock_mhz": "MHz", "power_w": "W", "temperature_c": "°C"}
+UNITS = {"sm_clock_mhz": "MHz", "power_w": "W", "temperature_c": "°C", "utilisation": "%"}
 
 Readings = dict[str, float]
 
@@ -89,6 +93,7 @@ def _nvidia(uuid: str | None) -> tuple[str, Callable[[], Readings] | None]:
             "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(
                 handle, pynvml.NVML_TEMPERATURE_GPU
             ),
+            "utilisation": lambda: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
         }
         readings = {}
         for name, ask in readers.items():

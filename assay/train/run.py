@@ -42,6 +42,7 @@ class TrainingRun:
 
     trainer: Trainer
     telemetry: Telemetry | None = None  # read at each report
+    ceiling: float | None = None  # TFLOP/s of large products here
     losses: list[float] | None = None  # of the validation windows, at `evaluated`
     evaluated: int = -1  # step
 
@@ -151,8 +152,15 @@ class TrainingRun:
         losses = f"loss {report.loss:.3f}"
         if self.losses is not None:
             losses += f", validation {fmean(self.losses):.3f}"
-        steps = f"step {self.trainer.step} of {self.trainer.settings.steps}"
-        return f"{steps}, {losses}, {self._rate(elapsed_s):,.0f} tokens/s"
+        rate = self._rate(elapsed_s)
+        words = [f"step {self.trainer.step} of {self.trainer.settings.steps}", losses]
+        words.append(f"{rate:,.0f} tokens/s")
+        if self.ceiling:
+            words.append(f"{self._tflop(rate) / self.ceiling:.0%} of matmul")
+        if self.trainer.device.type == "cuda":
+            peak = torch.cuda.max_memory_allocated(self.trainer.device)
+            words.append(f"{peak / 2**30:.1f} GiB")
+        return ", ".join(words)
 
     def _unmoved(self) -> Measurement:
         names = self.trainer.unmoved()

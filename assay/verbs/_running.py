@@ -44,7 +44,9 @@ def run(
         folder = active.folder
         cells = sum(len(stage.cells) for stage in active.stages)
         limit = f"at most {active.study.cell_timeout_s} s each"
-        progress.note(f"run {folder.path}: {counted(cells, 'cell')}, {limit}")
+        places = (d.words for d in active.host.devices if d.label == active.study.device)
+        where = "".join(f", on {place}" for place in places)
+        progress.note(f"run {folder.path}: {counted(cells, 'cell')}, {limit}{where}")
         try:
             records = execute.execute(active, progress)
         except KeyboardInterrupt:

@@ -1,6 +1,6 @@
-"""Loss over tokens in validation and in training, and validation beside the baseline's with the
-same seed, each as the mean over seeds and its range.
+"""Loss over tokens, in validation, in training and less the baseline's, over seeds.
 
+Lines are means with the range of the seeds; differences are taken within a seed.
 Runs without a final loss are named below the chart, so that no mean is taken over fewer seeds
 toward its end.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from assay import host, plugins
+from assay import host, peaks, plugins
 from assay.correctness.models.selection import SelectedModel, select
 from assay.errors import BadInput, CannotRunHere
 from assay.instruments.telemetry import Telemetry
@@ -125,12 +125,14 @@ def _trained(
     assert model.variant
     for warning in settings.warnings(prepared.vocabulary):
         print(f"{settings.model}: {warning}", file=sys.stderr)
+    on_gpu = cell.device != "cpu"
+    ceiling = peaks.matmul_rate(cell.device) if on_gpu else None  # a second of a CPU's time
     trainer = Trainer(
         settings, model.variant, dict(model.options), prepared,
         device=cell.device, folder=folder, folders=cell.plugin_folders,
     )  # fmt: skip
     telemetry = Telemetry(host.inspect(commit=False), cell.device)
-    training = TrainingRun(trainer=trainer, telemetry=telemetry)
+    training = TrainingRun(trainer=trainer, telemetry=telemetry, ceiling=ceiling)
     try:
         for update in training.updates():
             yield Begin(settings.model, case=update.words)
