@@ -128,6 +128,12 @@ def test_rows_of_parquet_are_documents(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"PAR1")
     with pytest.raises(BadInput, match="no whole parquet file"):
         read("folder", tmp_path)
+    parquet.write_table(pyarrow.table({"text": ["keys and values"] * 999}), tmp_path / "x.parquet")
+    harmed = bytearray((tmp_path / "x.parquet").read_bytes())
+    harmed[20:60] = bytes(40)  # in a page, whose footer is whole
+    (tmp_path / "x.parquet").write_bytes(harmed)
+    with pytest.raises(BadInput, match="no whole parquet file"):
+        read("folder", tmp_path)
 
 
 def test_shakespeare_comes_in_pieces_of_whole_speeches(places):

@@ -51,19 +51,17 @@ def _files(root: Path) -> list[Path]:
 
 
 def _rows(path: Path, name: str) -> Iterator[Document]:
-    row = 0
-    for batch in _parquet(path).iter_batches(columns=[_COLUMN]):
-        for text in batch.column(0).to_pylist():
-            if not isinstance(text, str):
-                raise BadInput(
-                    f"row {row} of {path} has {type(text).__name__} in the column {_COLUMN!r}, "
-                    "wanted a text; leave out such rows"
-                )
-            yield Document(name=f"{name}#{row}", text=text)
-            row += 1
+    for row, text in enumerate(_texts(path)):
+        if not isinstance(text, str):
+            raise BadInput(
+                f"row {row} of {path} has {type(text).__name__} in the column {_COLUMN!r}, "
+                "wanted a text; leave out such rows"
+            )
+        yield Document(name=f"{name}#{row}", text=text)
 
 
-def _parquet(path: Path) -> Any:
+def _texts(path: Path) -> Iterator[Any]:
+    """The column of a parquet file, a few rows in memory at a time."""
     try:
         from pyarrow import lib, parquet
     except ImportError as error:
@@ -73,11 +71,16 @@ def _parquet(path: Path) -> Any:
         ) from error
     try:
         file = parquet.ParquetFile(path)
+        _require_column(path, file)
+        for batch in file.iter_batches(columns=[_COLUMN]):
+            yield from batch.column(0).to_pylist()
     except (OSError, lib.ArrowException) as error:
         raise BadInput(f"{path} is no whole parquet file ({error}); get it again") from error
+
+
+def _require_column(path: Path, file: Any) -> None:
     if _COLUMN not in file.schema_arrow.names:
         raise BadInput(
             f"{path} has no column {_COLUMN!r}, but {', '.join(file.schema_arrow.names)}; "
             f"rename the column that holds the texts to {_COLUMN!r}"
         )
-    return file
