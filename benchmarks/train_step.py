@@ -183,16 +183,24 @@ def work(name: str, peer: Path, folder: Path) -> None:
 
 
 def kernels(step: Callable[[], torch.Tensor], steps: int = 3) -> dict[str, float]:
-    """Milliseconds of each kernel in a step, the largest first."""
+    """Milliseconds of each kernel in a step, the largest first, and of those without any."""
     from torch.profiler import ProfilerActivity, profile
 
     with profile(activities=[ProfilerActivity.CUDA]) as profiled:
         for _ in range(steps):
             step()
         torch.cuda.synchronize()
-    events = [e for e in profiled.key_averages() if e.self_device_time_total]
-    events.sort(key=lambda event: -event.self_device_time_total)
-    return {e.key[:120]: e.self_device_time_total / steps / 1e3 for e in events}
+    ran = sorted(
+        (event.time_range.start, event.time_range.end, event.name[:120])
+        for event in profiled.events()
+        if event.device_type == torch.autograd.DeviceType.CUDA
+    )
+    total: dict[str, float] = {}
+    idle, last = 0.0, ran[0][0]
+    for start, end, name in ran:
+        total[name] = total.get(name, 0.0) + (end - start) / steps / 1e3
+        idle, last = idle + max(0.0, start - last) / steps / 1e3, max(last, end)
+    return {"no kernel": idle, **dict(sorted(total.items(), key=lambda item: -item[1]))}
 
 
 def answer(name: str, process: subprocess.Popen) -> Any:

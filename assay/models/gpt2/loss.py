@@ -1,9 +1,9 @@
 """The loss of a decoder in one go with the head: products, cross entropy and gradients of some rows
 at a time, all in the forward pass, so that no logits are kept for the backward one.
 
-Each part of the logits is turned into its own gradient in place, multiplied on and let go. Compiled
-nanoGPT keeps all logits and reads them once more: 65.8 ms a step of 32 x 1,024 tokens there, 63.8
-here, and 6 GiB less (docs/results/train.md).
+Each part of the logits is turned into its own gradient in place, multiplied on and let go. The loss
+of a compiled `forward` reads all logits once more: a step of GPT-2 124M on an H200 takes 63.5 ms
+with it and 61.9 with this one (docs/results/train.md).
 
 N rows (tokens), V vocabulary, E width.
 """
