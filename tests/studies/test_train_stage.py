@@ -164,7 +164,8 @@ def whole(text, tmp_path_factory) -> StudyProcess:
     return study
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [2, 30])
 def test_killed_at_any_moment_it_ends_with_the_same_bits(whole, text, tmp_path, kills) -> None:
     study = StudyProcess(folder=tmp_path)
     kill_and_resume(study, text, kills=kills)

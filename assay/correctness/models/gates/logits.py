@@ -7,7 +7,7 @@ it, `loss(idx, targets)`, must be the same, with its gradients.
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
@@ -101,12 +101,21 @@ def _compare_losses(subject: ExaminedModel) -> Iterator[Comparison]:
     message = "loss(idx, targets) differs from the loss of forward by %.2g"
     same = compare(actual, expected, loss_tolerance(expected), message)
     yield same
+    least = _noise(slopes[0])
     for name, own, other in zip(weights, *slopes, strict=True) if same.holds else ():
         if own is None or other is None:
             yield requirement(own is other, f"of forward and loss() only one moves {name}")
-        else:
+        elif own.abs().max() > least or other.abs().max() > least:
             message = f"the gradient of loss(idx, targets) by {name} differs by %.2g from forward's"
             yield compare(other, own, subject.perturbed.new_shape_tolerance, message)
+
+
+def _noise(slopes: Sequence[torch.Tensor | None]) -> float:
+    """The size below which a gradient is rounding: that of a bias of keys, which moves nothing, is
+    zero but for it."""
+    largest = max((float(slope.abs().max()) for slope in slopes if slope is not None), default=0.0)
+    dtypes = [slope.dtype for slope in slopes if slope is not None]
+    return largest * max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0) ** 0.5
 
 
 def _count_fault(model: nn.Module) -> str | None:
