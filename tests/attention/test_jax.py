@@ -97,11 +97,13 @@ SHAPES = each(
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "wanted"), SHAPES)
 def test_shapes_and_dtypes(name, wanted):
     assert_right(call(name, wanted))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("values", ["large", "huge", "onehot", "ties"])
 @pytest.mark.parametrize("name", NAMES)
 def test_values(name, values):
@@ -115,6 +117,7 @@ OPTIONS = each(
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "wanted"), OPTIONS)
 def test_options(name, wanted):
     replaced = {"lengths": np.array([0, 29], np.int32)} if wanted.padded else {}

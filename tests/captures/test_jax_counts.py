@@ -53,6 +53,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "way"), CASES)
 def test_one_record_for_each_layer(name, way, tmp_path):
     model = MODELS[name]

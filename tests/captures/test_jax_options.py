@@ -114,6 +114,7 @@ def around(model, way):
     return programs[way]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("mode", ["stats", pytest.param("shapes", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("way", ["grad of vmap", "an inner jit, twice", "a while loop"])
 def test_summaries_come_once_too(way, mode, tmp_path):

@@ -175,6 +175,7 @@ def test_graph_breaks(tmp_path):
     same(read(tmp_path / "compiled"), expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "order", "backend"),
     [

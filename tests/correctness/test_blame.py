@@ -35,6 +35,7 @@ ELSEWHERE = (
 )  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", STATELESS)
 def test_a_wrong_mask_is_told_as_nothing_else(name, tmp_path):
     diagonal, hidden = STATELESS[name]

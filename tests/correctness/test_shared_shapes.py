@@ -97,6 +97,7 @@ def compiling(seen):
     return attention
 
 
+@pytest.mark.slow
 def test_a_kernel_that_compiles_for_each_shape_gets_its_cases_in_time():
     """jax.nn.dot_product_attention got one case of each probe, and was called right on that: the
     compiler had used up the time of the others."""
@@ -111,6 +112,7 @@ def test_a_kernel_that_compiles_for_each_shape_gets_its_cases_in_time():
     assert sum(key[0] == "backward" for key in seen) <= 13
 
 
+@pytest.mark.slow
 def test_a_kernel_that_does_not_compile_keeps_its_many_shapes():
     verdict = assay.check(eager.attention, probes=["accuracy"])
     assert verdict and verdict.conditions is None

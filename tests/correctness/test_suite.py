@@ -33,6 +33,7 @@ CAUSES = list(masks.misplaced(CASES.spec(query_length=3, key_length=5)))
 PICKED = [CAUSES[n] for n in (0, 2, 3, 5, 7)] + [c for c in CAUSES if "64" in c and "128" in c]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "cause",
     [pytest.param(c, marks=() if c in PICKED else pytest.mark.slow) for c in CAUSES],

@@ -14,13 +14,10 @@ whole file, with PLANTED, CAUGHT_BY and CAUSE among its literals. A sound file m
 another sound file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from assay import plugins
 
@@ -92,14 +89,6 @@ class Defect(PatchedFile):
 
 def sound_files(folder: Path) -> list[PatchedFile]:
     return [PatchedFile(path) for path in _paths(folder)]
-
-
-def every_third(chosen: Sequence[Any], name: Callable[[Any], str]) -> list:
-    """Parameters of a long test: one of three in `make test`, all in `make test-full`."""
-    return [
-        pytest.param(each, id=name(each), marks=[pytest.mark.slow] if number % 3 else [])
-        for number, each in enumerate(chosen)
-    ]
 
 
 def defects(folder: Path) -> list[Defect]:

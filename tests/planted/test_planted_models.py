@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("torch")
 
 from new_process import environment
-from patches import Defect, PatchedFile, defects, every_third, sound_files
+from patches import Defect, PatchedFile, defects, sound_files
 
 from assay import plugins
 from assay.correctness.models import user_models
@@ -51,7 +51,8 @@ def test_it_is_caught_among_all_gates(defect, tmp_path):
     assert_explained(defect, failures(defect.write(tmp_path)))
 
 
-@pytest.mark.parametrize("model", every_third(SOUND, lambda model: model.name))
+@pytest.mark.sampled
+@pytest.mark.parametrize("model", SOUND, ids=lambda model: model.name)
 def test_a_sound_model_is_not_flagged(model, tmp_path):
     assert not failures(model.write(tmp_path))
 

@@ -93,6 +93,7 @@ def test_bytes_that_were_not_read_are_a_problem(llama, windows):
     assert "bytes were read of the cache" in problem
 
 
+@pytest.mark.slow
 def test_variants_are_read_too():
     reader = readers.open_reader("GPT2", dtype="float32", device="cpu")
     windows = readers.windows_of(reader.token_ids(TEXT), tokens=16, window=16, source="x")

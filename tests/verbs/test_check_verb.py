@@ -125,6 +125,7 @@ def test_what_an_implementation_prints_does_no_harm(tmp_path):
     assert verdict["samples"]
 
 
+@pytest.mark.slow
 def test_what_fails_in_a_second_process_only_is_told(tmp_path):
     (tmp_path / "alone.py").write_text(
         "import sys\nfrom assay.attention.sequence import eager\n\n\n"

@@ -94,6 +94,7 @@ MINIMAL = (
 )
 
 
+@pytest.mark.slow
 def test_check_bench_and_doctor_need_little(tmp_path):
     """Only NumPy, msgspec, typer, rich, kconfiglib, safetensors and torch, from a checkout."""
     doctor = assay("doctor", "--no-peaks", cwd=tmp_path, hide=MINIMAL)

@@ -22,6 +22,7 @@ def records(function, capsys, tmp_path, *words, **options):
     return ended.value.exit_code, [json.loads(line) for line in lines if line.startswith("{")]
 
 
+@pytest.mark.slow
 def test_controls_side_by_side(capsys, tmp_path):
     code, rows = records(kv.compare, capsys, tmp_path, "random:qwen3", decode=4)
     assert code == 0

@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("config", flash2_triton.CONFIGS)
 def test_every_configuration(config):
     Problem(config=config, head_dim=24).assert_right()
@@ -34,6 +35,7 @@ def test_configurations_without_causality(config, window):
     Problem(config=config, causal=False, window=window).assert_right()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(
     "lengths", [(1, 1), (1, 129), (65, 1), (63, 63), (129, 129), (64, 257), (257, 100)]
@@ -43,6 +45,7 @@ def test_awkward_lengths(lengths, causal):
     Problem(queries=queries, keys=keys, causal=causal, dtype="float32").assert_right()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("head_dim", [1, 8, 16, 24, 40, 80, 96, 192, 256])
 def test_head_dims(head_dim, dtype):
@@ -56,6 +59,7 @@ def test_grouped_heads(heads):
     Problem(heads=heads[0], kv_heads=heads[1], queries=33, keys=40).assert_right()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("window", [1, 5, 64, 100, 2**31])
 def test_windows(window, causal):
@@ -70,6 +74,7 @@ def test_a_window_over_many_tiles():
     replace(problem, queries=257, keys=200, config="dq_m32_n16_w8_s2").assert_right()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("window", [None, 30])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -92,6 +97,7 @@ def test_hidden_keys_have_no_gradient():
 PACKED = ((0, 70, 79, 79, 79, 90, 200, 201), (0, 70, 70, 80, 80, 170, 240, 241))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("window", [None, 9])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
