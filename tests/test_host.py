@@ -1,9 +1,11 @@
 """What this machine is, without a framework; what is not known has a reason."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ def test_the_fingerprint_ignores_commit_and_versions():
 def test_peaks_have_samples_a_source_and_sane_values(use_torch, monkeypatch):
     monkeypatch.setattr(peaks, "installed", lambda _: use_torch)
     monkeypatch.setitem(peaks._BYTES, "cpu", 16 << 20)
-    monkeypatch.setitem(peaks._SIDE, "cpu", 256)
+    monkeypatch.setitem(peaks._PRODUCTS, "cpu", {256: 7, 64: 7})
     calibration, *ceilings = peaks.measure("cpu")
     assert calibration.metric == "calibration.bandwidth" and calibration.value
     measured = {measurement.metric: measurement for measurement in ceilings}
@@ -62,6 +64,24 @@ def test_peaks_have_samples_a_source_and_sane_values(use_torch, monkeypatch):
         assert ("torch" if use_torch else "NumPy") in measurement.source
     assert 0 < measured["copy_bandwidth"].value < 5000
     assert 0 < measured["matmul_rate"].value < 1000
+    assert re.search(r" of (256x256|64x64) float32$", measured["matmul_rate"].source)
+
+
+def test_of_products_of_two_sizes_the_faster_counts(monkeypatch):
+    """On a busy machine a short product may have the cores for itself, and a long one never."""
+    monkeypatch.setitem(peaks._BYTES, "cpu", 16 << 20)
+    monkeypatch.setitem(peaks._PRODUCTS, "cpu", {256: 2, 64: 2})
+    slow = {256: 0.05, 64: 0.0}
+    torch = pytest.importorskip("torch")
+    matmul = torch.matmul
+
+    def delayed(a, b, **out):
+        time.sleep(slow[len(a)])
+        return matmul(a, b, **out)
+
+    monkeypatch.setattr(torch, "matmul", delayed)
+    rate = next(m for m in peaks.measure("cpu") if m.metric == "matmul_rate")
+    assert rate.source.endswith("matmul of 64x64 float32") and len(rate.samples) == 2
 
 
 def test_unmeasured_peaks_are_null_with_a_reason():
