@@ -6,7 +6,7 @@ where the vocabulary is too large for that. What a file must hold is in its Shar
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -98,23 +98,6 @@ class ShardWriter:
             file=self._path.name, tokens=self._in_shard, sha256=self._digest.hexdigest()
         )
         self._entries.append(entry)
-
-
-def write(
-    folder: Path,
-    split: str,
-    tokens: Iterable[np.ndarray],
-    dtype: str,
-    shard_tokens: int = SHARD_TOKENS,
-) -> list[ShardEntry]:
-    """Write arrays of tokens as shards of `shard_tokens` each; the last may be shorter."""
-    writer = ShardWriter(folder, split, dtype=dtype, shard_tokens=shard_tokens)
-    try:
-        for part in tokens:
-            writer.append(part)
-        return writer.close()
-    finally:
-        writer.discard()
 
 
 def require_whole(folder: Path, entry: ShardEntry, *, dtype: str) -> None:

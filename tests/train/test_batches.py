@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from written_shards import write
 
 from assay.errors import BadInput
 from assay.train.batches import TrainingBatches, ValidationWindows, permutation
-from assay.train.shards import Tokens, write
+from assay.train.shards import Tokens
 
 LENGTH = 4
 

@@ -4,9 +4,10 @@ import hashlib
 
 import numpy as np
 import pytest
+from written_shards import write
 
 from assay.errors import BadInput
-from assay.train.shards import ShardWriter, Tokens, dtype_for, require_whole, write
+from assay.train.shards import ShardWriter, Tokens, dtype_for, require_whole
 
 SEQUENCE = np.random.default_rng(0).integers(0, 60_000, 107)
 
