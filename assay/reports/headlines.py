@@ -74,7 +74,8 @@ def _training(pair: PairedDifference) -> str:
         return f"{start}: not compared: {pair.reason}"
     half = f" ± {pair.half_width:.4f}" if pair.half_width is not None else ""
     seeds = counted(len(pair.by_seed), "seed")
-    return f"{start} over {seeds}: {pair.mean:+.4f}{half} nats, {pair.verdict}"
+    caveats = f" ({', '.join(pair.caveats)})" if pair.caveats else ""
+    return f"{start} over {seeds}: {pair.mean:+.4f}{half} nats, {pair.verdict}{caveats}"
 
 
 def _comparison(subject: str, by_pass: dict[str, list[Ratio]], *, both: bool) -> str:

@@ -16,6 +16,7 @@ from assay.train.shards import Tokens
 
 _MOST_SEED = 2**64
 _ORDERS_KEPT = 2  # a batch may lie in two epochs
+_LEAST_WINDOWS = 16  # of a validation stream of which more are wanted
 
 
 class TrainingBatches:
@@ -62,6 +63,17 @@ class ValidationWindows:
         there = _windows(tokens, length, "validation")
         self.count = min(count, there) if count else there
         self._tokens, self._length = tokens, length
+
+    def require(self, wanted: int) -> None:
+        """Refuse a loss of a few windows, which says more about them than about a model, unless
+        so few are wanted."""
+        least = min(wanted or _LEAST_WINDOWS, _LEAST_WINDOWS)
+        if self.count < least:
+            raise BadInput(
+                f"the validation data has {len(self._tokens):,} tokens, which are {self.count} "
+                f"windows of {self._length}; at least {least} are wanted: give more text, or a "
+                "smaller TRAIN_LENGTH"
+            )
 
     def batches(self, batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Inputs and targets, int64 [batch, length] each; the last batch may have fewer rows."""

@@ -187,8 +187,8 @@ def _prepare(request: _Request, seen: Survey | None, target: Path) -> None:
 
 
 def _write_shards(request: _Request, seen: Survey | None, folder: Path) -> DataDescription:
-    tail = seen.total - 1 if seen and seen.tail else None
-    partition = Partition(validation_percent=request.validation_percent, tail=tail)
+    tails = bool(seen and seen.tails)
+    partition = Partition(validation_percent=request.validation_percent, tails=tails)
     texts = training_texts(request.documents(), partition, request.most_tokens)
     tokenizer = request.make(texts, request.vocabulary)
     dtype = shards.dtype_for(tokenizer.size)

@@ -17,7 +17,7 @@ from assay.train.shards import ShardEntry, require_whole
 
 FILE = "data.json"
 FORMAT = "assay-data"
-VERSION = 1
+VERSION = 2
 
 
 class DataDescription(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,9 +73,9 @@ class Survey:
         return sum(self.counts.values())
 
     @property
-    def tail(self) -> bool:
-        """True where validation has to be the end of the last document: there is only one
-        document, or the names leave a split empty."""
+    def tails(self) -> bool:
+        """True where validation has to be the end of every document: there is only one document,
+        or the names leave a split empty."""
         return self.total == 1 or not all(self.counts.values())
 
 

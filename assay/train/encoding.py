@@ -16,39 +16,37 @@ class Partition:
     """The rule by which documents are split."""
 
     validation_percent: float
-    tail: int | None = None  # number of the last document, where its end has to be validation
+    tails: bool = False  # where the end of every document has to be validation
 
     @property
     def rule(self) -> str:
         """The rule in words, for the description."""
         percent = f"{self.validation_percent:g}"
-        if self.tail is None:
+        if not self.tails:
             return (
                 "by document: validation where the sha256 of its name, modulo 10,000, is below "
                 f"{percent} * 100"
             )
         return (
             f"by tokens: the names leave a split without a document, so the last {percent} % of "
-            f"the tokens of document {self.tail}, the last, are validation; a tokenizer learns "
-            f"from its first {100 - self.validation_percent:g} % of characters"
+            "the tokens of every document are validation; a tokenizer learns from the first "
+            f"{100 - self.validation_percent:g} % of its characters"
         )
 
-    def training_text(self, number: int, document: Document) -> str | None:
+    def training_text(self, document: Document) -> str | None:
         """The text from which a tokenizer may learn; None for a validation document."""
-        if self.tail is None:
-            train = split_of(document.name, self.validation_percent) == TRAIN
-            return document.text if train else None
-        kept = len(document.text) - self._cut(len(document.text))
-        return document.text[:kept] if number == self.tail else document.text
+        if self.tails:
+            return document.text[: len(document.text) - self._cut(len(document.text))]
+        train = split_of(document.name, self.validation_percent) == TRAIN
+        return document.text if train else None
 
-    def parts(self, number: int, document: Document, tokens: np.ndarray) -> dict[str, np.ndarray]:
-        """The tokens of a document by split."""
-        if self.tail is None:
+    def parts(self, document: Document, tokens: np.ndarray) -> dict[str, np.ndarray]:
+        """The tokens of a document by split; both halves of one that is cut have its end token."""
+        if not self.tails:
             return {split_of(document.name, self.validation_percent): tokens}
-        if number != self.tail:
-            return {TRAIN: tokens}
         kept = len(tokens) - self._cut(len(tokens))
-        return {TRAIN: tokens[:kept], VALIDATION: tokens[kept:]}
+        first = np.append(tokens[:kept], tokens[-1]) if kept else tokens[:0]
+        return {TRAIN: first, VALIDATION: tokens[kept:]}
 
     def _cut(self, count: int) -> int:
         """The share of validation among `count` tokens or characters, at least 1 where any."""
@@ -68,7 +66,7 @@ def training_texts(
         most_bytes += len(document.text.encode()) + 1
         if most_tokens and number and most_bytes > most_tokens:
             return
-        if (text := partition.training_text(number, document)) is not None:
+        if (text := partition.training_text(document)) is not None:
             yield text
 
 
@@ -89,10 +87,10 @@ def encode(
 ) -> EncodedDocuments:
     """Write the tokens of documents, to the document that reaches `most_tokens`; 0 is no limit."""
     digest, counts = ContentDigest(), dict.fromkeys(SPLITS, 0)
-    for number, document in enumerate(documents):
+    for document in documents:
         digest.add(document)
         tokens = _tokens(tokenizer, document)
-        for split, part in partition.parts(number, document, tokens).items():
+        for split, part in partition.parts(document, tokens).items():
             writers[split].append(part)
             counts[split] += 1
         if most_tokens and sum(writer.tokens for writer in writers.values()) >= most_tokens:

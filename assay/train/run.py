@@ -86,6 +86,9 @@ class TrainingRun:
         assert self.losses is not None
         about = {
             "eval_stream": trainer.validation.digest,
+            "windows": trainer.validation.count,
+            "documents": dict(trainer.data.description.documents),
+            "data_tokens": dict(trainer.data.description.tokens),
             "dataset": trainer.settings.dataset,
             "dataset_digest": trainer.data.digest,
             "stopped_by": trainer.stopped_by(),
@@ -104,6 +107,9 @@ class TrainingRun:
         yield self._measurement(MEAN_FLOPS, self._tflop(rate), "TFLOP/s", source=FLOPS)
         yield self._measurement("parameters", trainer.model.get_num_params(), "count")
         yield from self._readings()
+        if trainer.device.type == "cpu":
+            reason = "torch counts the memory of a GPU only"
+            yield self._measurement("peak_bytes", None, "B", reason=reason)
         yield self._unmoved()
         if trainer.settings.part_metrics:
             yield from self._parts()
@@ -151,7 +157,7 @@ class TrainingRun:
     def _words(self, report: StepsReport, elapsed_s: float) -> str:
         losses = f"loss {report.loss:.3f}"
         if self.losses is not None:
-            losses += f", validation {fmean(self.losses):.3f}"
+            losses += f", validation {fmean(self.losses):.3f} (step {self.evaluated})"
         rate = self._rate(elapsed_s)
         words = [f"step {self.trainer.step} of {self.trainer.settings.steps}", losses]
         words.append(f"{rate:,.0f} tokens/s")
@@ -212,6 +218,7 @@ class TrainingRun:
         unit: str,
         samples: Sequence[float] = (),
         source: str | None = None,
+        reason: str | None = None,
         **data: Any,
     ) -> Measurement:
         trainer = self.trainer
@@ -228,6 +235,7 @@ class TrainingRun:
             unit=unit,
             samples=list(samples),
             source=source,
+            reason=reason,
             level="model",
             data=place | data,
         )

@@ -91,9 +91,12 @@ def restore(
     """Fill a model and its optimizer, made as at the start, with the state of a position; parts of
     a user's own are in `folders`."""
     weights, tensors_file = _files(folder, position.step)
-    loaded = checkpoint.load(
-        weights, expect=model.variant.name, config=model.config, folders=folders
-    )
+    try:
+        loaded = checkpoint.load(
+            weights, expect=model.variant.name, config=model.config, folders=folders
+        )
+    except BadInput as error:
+        raise BadInput(f"{error}; or {_AGAIN}") from error
     if checkpoint.identity(weights).digest != position.weights_digest:
         raise BadInput(f"{weights} is not the one that {folder / LAST} names; {_AGAIN}")
     model.load_state_dict(loaded.state_dict())

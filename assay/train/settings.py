@@ -72,6 +72,10 @@ class TrainSettings:
                 f"width {self.width} does not divide over {self.heads} heads; give a width that is "
                 "a multiple of the heads"
             )
+        if not 0 <= self.dropout < 1:
+            raise BadInput(f"dropout {self.dropout} is not from 0 to below 1; give another")
+        if self.clip < 0:
+            raise BadInput(f"clip {self.clip} is below 0; give 0 for none, or such as 1")
         if self.learning_rate < self.least_learning_rate:
             raise BadInput(
                 f"the learning rate {self.learning_rate} is below its least, "
@@ -83,13 +87,11 @@ class TrainSettings:
         """The effective batch in tokens, whatever the micro-batch."""
         return self.batch * self.length
 
-    def warnings(self, vocabulary: int) -> list[str]:
-        """Sizes that tensor cores handle badly."""
-        sizes = {"width": self.width, "length": self.length, "vocabulary": vocabulary}
+    def warnings(self) -> list[str]:
+        """Sizes that tensor cores handle badly; the vocabulary is padded."""
+        sizes = {"width": self.width, "length": self.length}
         sizes["head width"] = self.width // self.heads
         odd = [f"{name} {value}" for name, value in sizes.items() if value % 64]
         return (
-            [f"no multiple of 64: {', '.join(odd)}; padding it makes products faster"]
-            if odd
-            else []
+            [f"no multiple of 64: {', '.join(odd)}; multiples make products faster"] if odd else []
         )

@@ -89,6 +89,7 @@ class Trainer:
         self.validation = ValidationWindows(
             data.validation, length=settings.length, count=settings.windows
         )
+        self.validation.require(settings.windows)
         self.position = self._start()
         self._loss = torch.compile(self.model.loss) if settings.compiled else self.model.loss
         self._losses: list[torch.Tensor] = []
@@ -214,7 +215,8 @@ class Trainer:
                 loss = self._loss(x, y)
             (loss / count).backward()
             total += loss.detach() / count
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        clip = self.settings.clip or math.inf
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         return total, norm
 
     def _choose_micro_batch(self) -> int:

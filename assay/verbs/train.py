@@ -11,7 +11,10 @@ from assay.verbs._running import finish
 if TYPE_CHECKING:
     from assay.records.schema import Record
 
-EXAMPLE = "Example: assay train GPT2,GPT2_MLA --steps 200 --set TRAIN_WIDTH=128"
+EXAMPLE = (
+    "Example: assay train GPT2,GPT2_MLA --steps 100 --set TRAIN_WIDTH=128 --set TRAIN_LAYERS=2 "
+    "--set TRAIN_HEADS=2 --set TRAIN_LENGTH=128 --set TRAIN_BATCH=8"
+)
 LONGEST_CELL_S = 604800  # a run has limits of its own
 
 

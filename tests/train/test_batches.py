@@ -134,3 +134,12 @@ def test_too_little_validation_is_refused_in_words(tokens):
         ValidationWindows(tokens, length=100, count=0)
     with pytest.raises(BadInput, match=r"-1 validation windows .* 0 for all"):
         ValidationWindows(tokens, length=4, count=-1)
+
+
+def test_a_loss_of_a_few_windows_is_refused_unless_so_few_are_wanted(tokens):
+    few = ValidationWindows(tokens, length=20, count=64)
+    assert few.count == 4
+    few.require(3)
+    for wanted in (0, 64):
+        with pytest.raises(BadInput, match="which are 4 windows of 20; at least 16 are wanted"):
+            few.require(wanted)

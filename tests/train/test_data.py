@@ -120,20 +120,22 @@ def test_a_tokenizer_never_sees_a_validation_document(prepared, texts, monkeypat
 
 
 @pytest.mark.parametrize("others", [0, 1])
-def test_where_names_leave_a_split_empty_the_end_of_the_last_document_is_validation(
+def test_where_names_leave_a_split_empty_the_end_of_every_document_is_validation(
     prepared, tmp_path, others
 ):
+    """It was the end of the last one: of 21 files 0.13 % of the text, and four windows."""
     folder = tmp_path / "few"
     folder.mkdir()
     for number in range(others):
-        (folder / f"{number}.txt").write_text("short")
+        (folder / f"{number}.txt").write_text("a" * 199)
     (folder / "x.txt").write_text("0123456789" * 100)
     made = prepared(place=str(folder), validation_percent=1)
-    assert "the last 1 % of the tokens of document" in made.description.split
-    assert len(made.validation) == 10  # 9 characters and the end
-    assert made.tokenizer.decode(made.validation.window(0, 10).tolist()) == "123456789"
-    assert len(made.train) == 6 * others + 991
-    assert made.description.documents == {"train": others + 1, "validation": 1}
+    assert "the last 1 % of the tokens of every document" in made.description.split
+    assert len(made.validation) == 2 * others + 10  # characters and the end
+    assert made.tokenizer.decode(made.validation.window(2 * others, 10).tolist()) == "123456789"
+    assert len(made.train) == 199 * others + 992  # each with an end of its own
+    assert made.train.window(len(made.train) - 1, 1)[0] == made.tokenizer.end
+    assert made.description.documents == {"train": others + 1, "validation": others + 1}
 
 
 def test_a_tokenizer_does_not_learn_from_the_end_that_is_validation(prepared, tmp_path):
@@ -173,7 +175,7 @@ def test_a_shard_that_is_not_as_written_is_refused(prepared, name, how, words):
     "changes, words",
     [
         ({"tokenizer_state": {"x": 1}}, "data.json was changed after it was written"),
-        ({"version": 2}, "version 2, this assay reads assay-data version 1"),
+        ({"version": 1}, "version 1, this assay reads assay-data version 2"),
         ({"vocabulary": "many"}, "is no description of prepared data"),
         ({"shards": {"train": [{"file": "../x", "tokens": 1, "sha256": ""}]}}, "names '../x'"),
     ],

@@ -28,7 +28,7 @@ def test_the_standard_library_is_the_offline_default(tmp_path, monkeypatch):
         (tmp_path / "lib" / name).write_text(f"# {name}\n" * 50)
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "lib"))
     made = prepare("stdlib", "byte", folder=tmp_path / "data")
-    assert len(made.train) + len(made.validation) == 2 * (7 * 50 + 1)
+    assert len(made.train) + len(made.validation) == 2 * (7 * 50 + 2)  # an end in both parts
 
 
 @pytest.fixture

@@ -41,6 +41,6 @@ def test_settings_that_cannot_be_meant_are_refused(changes, words) -> None:
 
 
 def test_sizes_that_are_no_multiple_of_64_are_pointed_out() -> None:
-    (words,) = replace(SETTINGS, width=96, heads=2, length=64).warnings(vocabulary=257)
-    assert words.startswith("no multiple of 64: width 96, vocabulary 257, head width 48")
-    assert not replace(SETTINGS, width=128, heads=2, length=64).warnings(vocabulary=256)
+    (words,) = replace(SETTINGS, width=96, heads=2, length=64).warnings()
+    assert words.startswith("no multiple of 64: width 96, head width 48")
+    assert not replace(SETTINGS, width=128, heads=2, length=64).warnings()

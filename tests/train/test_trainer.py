@@ -221,3 +221,23 @@ def test_reciprocal_attention_follows_gpt2_from_swapped_weights(prepared, tmp_pa
     pairs = [zip(losses, gpt2, strict=True) for losses in (swapped, own)]
     near, far = (max(abs(a - b) for a, b in pair) for pair in pairs)
     assert near < 1e-5 and far > 20 * near
+
+
+def test_a_clip_of_zero_is_none(prepared, tmp_path) -> None:
+    """It made every gradient zero, and the run failed at its end."""
+    arms = [trainer(prepared, tmp_path / str(c), clip=c, dropout=0.0) for c in (0.0, 1e9, 1e-3)]
+    for arm in arms:
+        for _ in range(2):
+            arm.take_step()
+    none, large, small = map(weights, arms)
+    assert same(none, large) and not same(none, small)
+
+
+def test_what_cannot_be_is_refused_before_anything_runs() -> None:
+    for changes, words in (
+        ({"dropout": 1.5}, "dropout 1.5 is not from 0 to below 1"),
+        ({"clip": -1.0}, "clip -1.0 is below 0; give 0 for none"),
+        ({"stream": "bfloat16"}, "stream in bfloat16 beside products in float32"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            replace(SETTINGS, **changes)

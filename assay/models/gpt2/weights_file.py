@@ -53,9 +53,10 @@ def write_tensors(
     temporary = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     with explained(path):
         try:
-            with open(temporary, "xb"):  # where this fails, the reason is the system's own
-                pass
+            with open(temporary, "xb") as file:  # where this fails, the reason is the system's own
+                mode = os.fstat(file.fileno()).st_mode
             save_file(dict(tensors), temporary, metadata=dict(metadata))
+            os.chmod(temporary, mode)  # the library's files are for their owner alone
             with open(temporary, "rb") as file:
                 os.fsync(file.fileno())
             os.replace(temporary, path)

@@ -49,6 +49,13 @@ _PARTS_NOTE = (
 )
 
 
+_SAMPLES_NOTE = (
+    "What a model goes on with after the end of a document, drawn with the seed: something to "
+    "read, no measure."
+)
+_SAMPLE_CHARACTERS = 120
+
+
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """Models, then their differences to the first where there are several, then their parts."""
     models = trained_models(records)
@@ -57,10 +64,41 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     ceilings = {r.subject: r.value for r in records if r.metric == "matmul_rate" and r.value}
     columns = {**_COLUMNS, "of matmul": lambda model: _utilisation(model, ceilings)}
     spare = ("best loss", "time (s)", "parameters", "peak", "tokens")
-    made = [tabulate("Training", models, columns, note=_NOTE, spare=spare)]
+    note = f"{_NOTE}{_data(models)}"
+    made = [tabulate("Training", models, columns, note=note, spare=spare)]
     if len(models) > 1:
         made.append(_against(models[0], models[1:]))
-    return [*made, *_parts(models)]
+    return [*made, *_parts(models), *_samples(models)]
+
+
+def _data(models: Sequence[TrainedModel]) -> str:
+    """The data of the first run that ended, in a sentence; runs of other data are not compared."""
+    run = next((run for model in models for run in model.ended.values()), None)
+    if run is None or run.fact("data_tokens") is None:
+        return ""
+    documents, tokens = run.fact("documents"), run.fact("data_tokens")
+    parts = " and ".join(
+        f"{tokens[split]:,} tokens of {documents[split]:,} documents for {split}"
+        for split in tokens
+    )
+    return (
+        f" Data: {run.fact('dataset')} ({str(run.fact('dataset_digest'))[:12]}), {parts}; "
+        f"{run.fact('windows')} validation windows ({str(run.fact('eval_stream'))[:12]})."
+    )
+
+
+def _samples(models: Sequence[TrainedModel]) -> list[Table]:
+    """The beginning of what each model goes on with after the end of a document, one seed."""
+    rows = []
+    for model in models:
+        for seed, run in sorted(model.ended.items())[:1]:
+            record = run.last("generated_tokens")
+            if text := (record.data or {}).get("text") if record else None:
+                rows.append((model.name, str(seed), repr(text[:_SAMPLE_CHARACTERS])))
+    if not rows:
+        return []
+    columns = ("model", "seed", "text")
+    return [Table(title="Samples", columns=columns, rows=tuple(rows), note=_SAMPLES_NOTE)]
 
 
 def _against(baseline: TrainedModel, models: Sequence[TrainedModel]) -> Table:

@@ -123,7 +123,7 @@ def _trained(
     from assay.train.trainer import LossNotFinite, Trainer
 
     assert model.variant
-    for warning in settings.warnings(prepared.vocabulary):
+    for warning in settings.warnings():
         print(f"{settings.model}: {warning}", file=sys.stderr)
     on_gpu = cell.device != "cpu"
     ceiling = peaks.matmul_rate(cell.device) if on_gpu else None  # a second of a CPU's time
