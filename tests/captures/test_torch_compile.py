@@ -89,6 +89,7 @@ PICKED = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("checkpointing", "order", "graph"),
     [pytest.param(*c, marks=() if c in PICKED else pytest.mark.slow) for c in COMBINATIONS],

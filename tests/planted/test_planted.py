@@ -90,6 +90,7 @@ def test_a_planted_defect_is_caught_and_explained(defect, tmp_path):
     assert_explained(defect, failures)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("defect", params(ONE_FOR_EACH_PROBE, slow=False))
 def test_the_case_that_is_named_fails_again(defect, tmp_path):
     """The command that repeats a failure of purity ran accuracy, which held."""
@@ -141,6 +142,7 @@ def checked(path: Path, *flags: str, out: Path) -> tuple[int, list[tuple[str, st
     return done.returncode, failures, done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("defect", params([d for d in DEFECTS if d.needs_own_process], slow=False))
 def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
     limits = ["--set", "CASE_TIMEOUT_S=8", "--probe", ",".join(defect.caught_by)]

@@ -78,6 +78,7 @@ def keeps_float32(apply):
     return faulty
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("fault", "metric", "words"),
     [

@@ -75,6 +75,7 @@ def test_some_rows_in_blocks_are_those_of_the_whole(monkeypatch):
     np.testing.assert_allclose(alone, out[1, places], atol=1e-12)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("heads, kv_heads", [(8, 1), (32, 32), (32, 8)])
 @pytest.mark.parametrize("name", ["gemma:xla", "gemma_fast:xla"])
 def test_a_layer_is_the_reference(name, heads, kv_heads):

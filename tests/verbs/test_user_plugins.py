@@ -46,6 +46,7 @@ def test_plugins_from_the_command_line_need_no_trust_in_the_run(foreign_run):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "arguments", [("study", "plan"), ("check", "sdpa", "--dry-run"), ("list",)], ids=" ".join
 )
