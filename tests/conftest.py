@@ -1,10 +1,12 @@
 """Settings of all tests: Hypothesis gives no verdict on how fast this machine is at the moment,
 without a GPU Triton interprets, whichever library imports it first, and of the parameters of a test
-that is marked `sampled` one of three is in `make test`, all of them in `make test-full`."""
+that is marked `sampled` the first and some, one of three, are in `make test`, all in
+`make test-full`. They are chosen by their names: every third would be one length of three always.
+"""
 
 import os
-from collections import Counter
 from importlib.util import find_spec
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,9 +25,9 @@ if find_spec("torch"):
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    seen: Counter[object] = Counter()
+    begun = set()
     for item in items:
         if item.get_closest_marker("sampled"):
-            if seen[item.function] % 3:
+            if item.function in begun and crc32(item.name.encode()) % 3:
                 item.add_marker(pytest.mark.slow)
-            seen[item.function] += 1
+            begun.add(item.function)

@@ -19,12 +19,8 @@ from assay.reports.table import NO_RECORD, Entry, Table, shorten_workloads
 
 FORWARD, BACKWARD, TRAINING = PAIRED_METRICS
 NONE_KNOWN = "none known"
-_TELEMETRY = (
-    "sm_clock_mhz",
-    "power_w",
-    "temperature_c",
-    "utilisation",
-)  # of a device, not of a subject
+# Of a device, not of a subject.
+_TELEMETRY = ("sm_clock_mhz", "power_w", "temperature_c", "utilisation")
 _STATUS_TEXTS = {"oom": "OOM", "failed": "FAILED"}  # the other statuses are written as they are
 # The probe that makes a metric, so that the right ending explains its absence.
 _PROBES = {

@@ -42,6 +42,15 @@ class DataDescription(msgspec.Struct, frozen=True, kw_only=True):
     python: str  # of the process that prepared it: that whose library is the dataset stdlib
     digest: str  # of the whole
 
+    @property
+    def words(self) -> str:
+        """The data in a line, for a report."""
+        parts = (
+            f"{split} {self.tokens[split]:,} tokens of documents: {self.documents[split]:,}"
+            for split in SPLITS
+        )
+        return f"{self.dataset} ({self.digest[:12]}), {self.tokenizer}, {', '.join(parts)}"
+
 
 def digest_of(
     dataset: str, tokenizer_state: dict[str, Any], shards: dict[str, Sequence[ShardEntry]]

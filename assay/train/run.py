@@ -87,8 +87,7 @@ class TrainingRun:
         about = {
             "eval_stream": trainer.validation.digest,
             "windows": trainer.validation.count,
-            "documents": dict(trainer.data.description.documents),
-            "data_tokens": dict(trainer.data.description.tokens),
+            "data": trainer.data.description.words,
             "dataset": trainer.settings.dataset,
             "dataset_digest": trainer.data.digest,
             "stopped_by": trainer.stopped_by(),
@@ -135,8 +134,8 @@ class TrainingRun:
             ("model_tflop_per_s", self._tflop(rate), "TFLOP/s", FLOPS),
         ]
         if trainer.device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated(trainer.device)
-            values.append(("peak_bytes", peak, "B", "torch's allocator, since the process began"))
+            source = "torch's allocator, since the process began"
+            values.append(("peak_bytes", self._peak(), "B", source))
         return [self._measurement(n, v, unit, source=source) for n, v, unit, source in values]
 
     def _rate(self, elapsed_s: float) -> float:
@@ -155,18 +154,25 @@ class TrainingRun:
         return tokens_per_s * flops / 1e12
 
     def _words(self, report: StepsReport, elapsed_s: float) -> str:
-        losses = f"loss {report.loss:.3f}"
+        trainer, rate = self.trainer, self._rate(elapsed_s)
+        words = [
+            f"step {trainer.step} of {trainer.settings.steps}",
+            f"epoch {trainer.batches.epoch(trainer.step):.2f}",
+            f"loss {report.loss:.3f}",
+        ]
         if self.losses is not None:
-            losses += f", validation {fmean(self.losses):.3f} (step {self.evaluated})"
-        rate = self._rate(elapsed_s)
-        words = [f"step {self.trainer.step} of {self.trainer.settings.steps}", losses]
+            words.append(f"validation {fmean(self.losses):.3f} (step {self.evaluated})")
         words.append(f"{rate:,.0f} tokens/s")
+        words.append(f"{self._tokens(1000) / rate:.3g} s for 1,000 steps")
         if self.ceiling:
             words.append(f"{self._tflop(rate) / self.ceiling:.0%} of matmul")
-        if self.trainer.device.type == "cuda":
-            peak = torch.cuda.max_memory_allocated(self.trainer.device)
-            words.append(f"{peak / 2**30:.1f} GiB")
+        if trainer.device.type == "cuda":
+            words.append(f"{self._peak() / 2**30:.1f} GiB")
         return ", ".join(words)
+
+    def _peak(self) -> int:
+        """Bytes that torch's allocator held at most since the process began."""
+        return torch.cuda.max_memory_allocated(self.trainer.device)
 
     def _unmoved(self) -> Measurement:
         names = self.trainer.unmoved()

@@ -69,7 +69,7 @@ class Trainer:
         self.settings, self.data, self.folder = settings, data, folder
         self.folders = tuple(folders)
         self.device = torch.device(device)
-        _prepare_process(settings, self.device)
+        prepare_process(settings, device)
         torch.manual_seed(settings.seed)
         size = ModelSize(
             layers=settings.layers, heads=settings.heads, width=settings.width,
@@ -281,9 +281,10 @@ def _optimizer(
     return plugins.load(plugin).make(model, settings)
 
 
-def _prepare_process(settings: TrainSettings, device: torch.device) -> None:
-    """Switches of torch for the whole process, before anything is computed."""
-    if device.type == "cuda":
+def prepare_process(settings: TrainSettings, device: str) -> None:
+    """Set switches of torch for the whole process; its libraries read some of them once, when they
+    first compute."""
+    if device != "cpu":
         torch.set_float32_matmul_precision("high")
         os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if settings.deterministic:

@@ -71,7 +71,6 @@ def excess(name: str, length: int, *planted) -> float:
     return max(part / max(2 * base, unit) for part, base in pairs)
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", single_parts())
 def test_a_part_loses_no_more_than_twice_what_gpt2_does(name, length):
@@ -97,7 +96,6 @@ def test_a_module_of_a_lower_precision_in_one_layer_is_found(name, module, dtype
     assert excess(name, length, f"h.0.{module}", dtype) > 1
 
 
-@pytest.mark.sampled
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", single_parts())
 def test_a_prompt_and_single_tokens_give_the_full_pass(name, length):

@@ -1,5 +1,9 @@
 """The loss that makes its gradients as it goes, against torch's own and against float64."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -51,8 +55,9 @@ def test_parts_of_the_logits_give_what_all_at_once_do(device, monkeypatch):
     x, weight, targets = drawn(50, 101, device, torch.float64 if device == "cpu" else torch.float32)
     whole = with_slopes(head_loss, x, weight, targets)
     monkeypatch.setattr(losses, "_MOST_BYTES", 7 * 101 * x.element_size())
-    for one, other in zip(whole, with_slopes(head_loss, x, weight, targets), strict=True):
-        torch.testing.assert_close(one, other)
+    parts = with_slopes(head_loss, x, weight, targets)
+    for at_once, in_parts in zip(whole, parts, strict=True):
+        torch.testing.assert_close(at_once, in_parts)
 
 
 def test_without_counted_targets_the_loss_is_nan_as_torchs_is():
@@ -84,7 +89,7 @@ def test_the_kernel_gives_losses_and_slopes(vocabulary):
 
 
 def test_the_kernel_is_exact_beside_large_logits():
-    """Where a row's sum was added to its largest logit, 700, it lost all digits below 6e-5."""
+    """A row's sum that is added to its largest logit, 700, loses all digits below 6e-5."""
     pytest.importorskip("triton")
     from assay.models.gpt2 import loss_kernel
 
@@ -97,3 +102,40 @@ def test_the_kernel_is_exact_beside_large_logits():
     torch.testing.assert_close(
         logits.cpu().double() + F.one_hot(targets.cpu(), 4), truth, atol=2e-7, rtol=0
     )
+
+
+def test_a_target_outside_of_the_vocabulary_is_no_number_of_another_row():
+    """The kernel read the logit of whatever lies there in memory."""
+    pytest.importorskip("triton")
+    from assay.models.gpt2 import loss_kernel
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    logits, share = torch.zeros(4, 9, device=device), torch.tensor(1.0, device=device)
+    targets = torch.tensor([0, 9, -2, IGNORED], device=device)
+    values = loss_kernel.turn_to_slopes(logits, targets, share).cpu()
+    assert values.isnan().tolist() == [False, True, True, False] and values[3] == 0
+
+
+COMPILED = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+import triton
+from assay.models.gpt2 import loss_kernel
+
+types = {"logits": "*bf16", "targets": "*i64", "share": "*fp32", "losses": "*fp32"}
+types |= {"width": "i32", "stride": "i32", "PIECES": "constexpr"}
+even = {(index,): [["tt.divisibility", 16]] for index in (0, 4, 5)}
+source = ASTSource(loss_kernel._row, types, {"PIECES": loss_kernel._PIECES}, even)
+options = {"num_warps": loss_kernel._WARPS}
+compiled = triton.compile(source, GPUTarget("cuda", 90, 32), options)
+assert "ld.global.v4" in compiled.asm["ptx"], "rows are read in short pieces"
+print("compiled for sm_90")
+"""
+
+
+def test_the_kernel_compiles_for_an_h200_without_one():
+    pytest.importorskip("triton")
+    environment = {**os.environ, "TRITON_INTERPRET": "0"}
+    command = [sys.executable, "-c", COMPILED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.stdout == "compiled for sm_90\n", done.stderr

@@ -265,3 +265,17 @@ def test_a_tokenizer_that_a_description_names_by_its_path_is_not_run(tmp_path):
     with pytest.raises(BadInput, match="which is not known here"):
         _ = foreign.tokenizer
     assert not (tmp_path / "sprung").exists()
+
+
+def test_a_description_is_a_line_for_a_report(prepared, tmp_path):
+    folder = tmp_path / "thirty"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number}.txt").write_text("keys and values " * 9)
+    made = prepared(place=str(folder))
+    counts = made.description.documents
+    assert made.description.words == (
+        f"folder ({made.digest[:12]}), byte, train {len(made.train):,} tokens of documents: "
+        f"{counts['train']}, validation {len(made.validation):,} tokens of documents: "
+        f"{counts['validation']}"
+    )

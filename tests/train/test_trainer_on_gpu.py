@@ -1,4 +1,4 @@
-"""What only a GPU shows: the same bits from deterministic kernels, and blocks computed again."""
+"""Training on a GPU: the same bits from deterministic kernels, a micro-batch that is chosen."""
 
 from dataclasses import replace
 

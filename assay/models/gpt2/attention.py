@@ -241,10 +241,9 @@ class DenseProjection(nn.Module):
 
     def kept(self, values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """The values that a cache keeps; of queries, those of the last heads that are read."""
-        counts = {**self.reads, "v": self.heads}
-        sliced = {name: values[name][:, -n:] for name, n in counts.items() if n}
-        # A slice of all heads is none: its slope would be a copy.
-        return {n: values[n] if t.shape == values[n].shape else t for n, t in sliced.items()}
+        counts, every = {**self.reads, "v": self.heads}, self.heads
+        # All heads are not sliced: in the backward pass a slice is one more copy.
+        return {s: values[s] if n == every else values[s][:, -n:] for s, n in counts.items() if n}
 
     def latent(self, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """All keys, [B, T, H D], in the place of the latent that there is none of."""

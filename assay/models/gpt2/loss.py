@@ -67,7 +67,7 @@ def _turn_to_slopes(
     logits: torch.Tensor, targets: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
     """Losses [N] of logits [N, V], which become the gradient of the losses' sum times `share`."""
-    if logits.is_cuda:
+    if logits.is_cuda and share.dtype == torch.float32:  # as wide as the kernel computes
         from assay.models.gpt2 import loss_kernel  # Triton is not everywhere
 
         return loss_kernel.turn_to_slopes(logits, targets, share)

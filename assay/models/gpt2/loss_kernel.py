@@ -18,7 +18,8 @@ def turn_to_slopes(
     logits: torch.Tensor, targets: torch.Tensor, share: torch.Tensor
 ) -> torch.Tensor:
     """The loss of each row of logits [N, V], float32 [N]; the logits become the gradient of the
-    losses' sum times `share`, a scalar on the device. A negative target counts nothing."""
+    losses' sum times `share`, a scalar on the device. A target of -1 counts nothing; of one outside
+    of the vocabulary the loss is NaN."""
     losses = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
     _row[(len(logits),)](
         logits, targets, share, losses, logits.shape[1], logits.stride(0),
@@ -45,9 +46,10 @@ def _row(logits, targets, share, losses, width, stride, PIECES: tl.constexpr):  
     top = tl.max(largest, 0)
     # Beside the largest, not added to it: their sum would be rounded as coarsely as large logits.
     rest = tl.log(tl.sum(total * tl.exp(largest - top), 0))
-    counts = target >= 0
+    counts = (target >= 0) & (target < width)
     chosen = tl.load(start + tl.where(counts, target, 0)).to(tl.float32)
-    tl.store(losses + row, tl.where(counts, rest - (chosen - top), 0.0))
+    uncounted = tl.where(target == -1, 0.0, float("nan"))
+    tl.store(losses + row, tl.where(counts, rest - (chosen - top), uncounted))
     factor = tl.where(counts, tl.load(share).to(tl.float32), 0.0)
     tl.debug_barrier()  # the target's logit is read before another thread writes over it
     for first in range(0, width, PIECES * 8):

@@ -73,7 +73,7 @@ class Decoder(nn.Module):
         return head_loss(x.flatten(0, 1), self.wte.weight, targets.flatten())
 
     def hidden(self, idx: torch.Tensor, cache: Cache | None = None) -> torch.Tensor:
-        """What the head multiplies: the residual stream behind all blocks, normed, [B, T, E]."""
+        """The residual stream behind all blocks, normed: the factor of the head, [B, T, E]."""
         start = cache.length if cache else 0
         self._refuse(idx, start, cache)
         positions = torch.arange(start, start + idx.shape[1], device=idx.device)

@@ -47,11 +47,9 @@ _PARTS_NOTE = (
     "The last value that each part of a model reported, mean over seeds, with the lowest and the "
     "highest seed."
 )
-
-
 _SAMPLES_NOTE = (
-    "What a model goes on with after the end of a document, drawn with the seed: something to "
-    "read, no measure."
+    "The beginning of a text that a model writes after the end of a document, drawn with the "
+    "seed: something to read, no measure."
 )
 _SAMPLE_CHARACTERS = 120
 
@@ -74,31 +72,24 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
 def _data(models: Sequence[TrainedModel]) -> str:
     """The data of the first run that ended, in a sentence; runs of other data are not compared."""
     run = next((run for model in models for run in model.ended.values()), None)
-    if run is None or run.fact("data_tokens") is None:
+    if run is None or run.fact("data") is None:
         return ""
-    documents, tokens = run.fact("documents"), run.fact("data_tokens")
-    parts = " and ".join(
-        f"{tokens[split]:,} tokens of {documents[split]:,} documents for {split}"
-        for split in tokens
-    )
-    return (
-        f" Data: {run.fact('dataset')} ({str(run.fact('dataset_digest'))[:12]}), {parts}; "
-        f"{run.fact('windows')} validation windows ({str(run.fact('eval_stream'))[:12]})."
-    )
+    windows = f"{run.fact('windows')} windows ({str(run.fact('eval_stream'))[:12]})"
+    return f" Data: {run.fact('data')}, of which {windows} are the validation stream."
 
 
 def _samples(models: Sequence[TrainedModel]) -> list[Table]:
-    """The beginning of what each model goes on with after the end of a document, one seed."""
+    """A text of the first seed of each model that has one."""
     rows = []
     for model in models:
-        for seed, run in sorted(model.ended.items())[:1]:
-            record = run.last("generated_tokens")
-            if text := (record.data or {}).get("text") if record else None:
-                rows.append((model.name, str(seed), repr(text[:_SAMPLE_CHARACTERS])))
-    if not rows:
-        return []
+        seed, run = min(model.ended.items(), default=(0, None))
+        record = run.last("generated_tokens") if run else None
+        if record and record.data and "text" in record.data:
+            text = str(record.data["text"])[:_SAMPLE_CHARACTERS]
+            rows.append((model.name, str(seed), repr(text)))
     columns = ("model", "seed", "text")
-    return [Table(title="Samples", columns=columns, rows=tuple(rows), note=_SAMPLES_NOTE)]
+    table = Table(title="Samples", columns=columns, rows=tuple(rows), note=_SAMPLES_NOTE)
+    return [table] if rows else []
 
 
 def _against(baseline: TrainedModel, models: Sequence[TrainedModel]) -> Table:

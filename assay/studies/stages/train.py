@@ -120,13 +120,13 @@ def _trained(
     folder: Path,
 ) -> Iterator[Begin | Measurement | Batch]:
     from assay.train.run import TrainingRun
-    from assay.train.trainer import LossNotFinite, Trainer
+    from assay.train.trainer import LossNotFinite, Trainer, prepare_process
 
     assert model.variant
     for warning in settings.warnings():
         print(f"{settings.model}: {warning}", file=sys.stderr)
-    on_gpu = cell.device != "cpu"
-    ceiling = peaks.matmul_rate(cell.device) if on_gpu else None  # a second of a CPU's time
+    prepare_process(settings, cell.device)  # before anything is computed, as a ceiling is
+    ceiling = None if cell.device == "cpu" else peaks.matmul_rate(cell.device)
     trainer = Trainer(
         settings, model.variant, dict(model.options), prepared,
         device=cell.device, folder=folder, folders=cell.plugin_folders,

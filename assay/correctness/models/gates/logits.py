@@ -7,7 +7,7 @@ it, `loss(idx, targets)`, must be the same, with its gradients.
 """
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import nn
@@ -80,10 +80,9 @@ def _compare(subject: ExaminedModel, length: int | None, where: str) -> Iterator
 def _has_loss(model: nn.Module) -> bool:
     """True where a model has loss(idx, targets); what else is called so is none of ours."""
     method = inspect.getattr_static(type(model), "loss", None)
-    return inspect.isfunction(method) and [*inspect.signature(method).parameters][1:] == [
-        "idx",
-        "targets",
-    ]
+    if not inspect.isfunction(method):
+        return False
+    return tuple(inspect.signature(method).parameters)[1:] == ("idx", "targets")
 
 
 def _compare_losses(subject: ExaminedModel) -> Iterator[Comparison]:
@@ -93,29 +92,40 @@ def _compare_losses(subject: ExaminedModel) -> Iterator[Comparison]:
     targets[0, : idx.shape[1] // 2] = -1
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     with in_mode(model, "train", graphs=True):
-        pairs = [forward(model, idx, targets).loss, model.loss(idx, targets)]
-        slopes = [
-            torch.autograd.grad(loss, list(weights.values()), allow_unused=True) for loss in pairs
-        ]
-    expected, actual = pairs
+        expected, actual = forward(model, idx, targets).loss, model.loss(idx, targets)
+        slopes, others = (
+            torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+            for loss in (expected, actual)
+        )
     message = "loss(idx, targets) differs from the loss of forward by %.2g"
     same = compare(actual, expected, loss_tolerance(expected), message)
     yield same
-    least = _noise(slopes[0])
-    for name, own, other in zip(weights, *slopes, strict=True) if same.holds else ():
+    if same.holds:
+        yield from _compare_slopes(subject, weights, slopes, others)
+
+
+def _compare_slopes(
+    subject: ExaminedModel,
+    names: Iterable[str],
+    expected: Sequence[torch.Tensor | None],
+    actual: Sequence[torch.Tensor | None],
+) -> Iterator[Comparison]:
+    """Compare gradients by name. Below a share of the model's largest they are held to that share:
+    of a bias of keys, which moves nothing, the gradient is rounding and nothing else."""
+    given = [slope for slope in expected if slope is not None]
+    epsilon = max(torch.finfo(slope.dtype).eps for slope in given)
+    least = epsilon**0.25 * max(float(slope.abs().max()) for slope in given)
+    for name, own, other in zip(names, expected, actual, strict=True):
         if own is None or other is None:
             yield requirement(own is other, f"of forward and loss() only one moves {name}")
-        elif own.abs().max() > least or other.abs().max() > least:
-            message = f"the gradient of loss(idx, targets) by {name} differs by %.2g from forward's"
-            yield compare(other, own, subject.perturbed.new_shape_tolerance, message)
-
-
-def _noise(slopes: Sequence[torch.Tensor | None]) -> float:
-    """The size below which a gradient is rounding: that of a bias of keys, which moves nothing, is
-    zero but for it."""
-    largest = max((float(slope.abs().max()) for slope in slopes if slope is not None), default=0.0)
-    dtypes = [slope.dtype for slope in slopes if slope is not None]
-    return largest * max((torch.finfo(dtype).eps for dtype in dtypes), default=0.0) ** 0.5
+            continue
+        difference = float((other - own).abs().max()) / max(float(own.abs().max()), least)
+        yield Comparison(
+            difference=difference,
+            tolerance=subject.perturbed.new_shape_tolerance,
+            message=f"the gradient of loss(idx, targets) by {name} differs by {difference:.2g} "
+            "from forward's",
+        )
 
 
 def _count_fault(model: nn.Module) -> str | None:
