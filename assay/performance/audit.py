@@ -59,8 +59,10 @@ def violations(
         violation = _repeated(measurement) or _too_fast(measurement, measured, ceilings)
         if violation:
             broken[key] = violation
-    for subject in {subject for subject, _ in measured}:
-        if violation := _before_forward(subject, measured):
+    # A time that is not believed says nothing about another.
+    believed = {key: measurement for key, measurement in measured.items() if key not in broken}
+    for subject in {subject for subject, _ in believed}:
+        if violation := _before_forward(subject, believed):
             broken |= {(subject, FORWARD): violation, (subject, TRAINING): violation}
     return broken
 

@@ -165,9 +165,9 @@ def test_a_pickle_is_never_run(tmp_path, kind):
     path.write_bytes(
         pickle.dumps(Bomb(mark)) if kind == "pickle alone" else planted_npz(kind, mark)
     )
-    refused = "allow_pickle=False" if kind == "object array" else ""
-    with pytest.raises(BadInput, match=refused):
+    with pytest.raises(BadInput) as refusal:
         tensor_files.read(path)
+    assert kind != "object array" or "allow_pickle=False" in str(refusal.value)
     assert not mark.exists()
     if kind == "object array":
         np.load(path, allow_pickle=True)["q"]

@@ -1,5 +1,6 @@
 """The likely cause is drawn from the cases that say something about it, and from those alone."""
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -7,6 +8,7 @@ torch = pytest.importorskip("torch")
 import assay
 from assay.attention.sequence import eager
 from assay.correctness.diagnosis.cause import evidence
+from assay.correctness.diagnosis.failure import Failure
 
 
 def top_left(q, k, v, *, causal, scale):
@@ -137,3 +139,11 @@ def test_a_factor_near_one_is_no_rounding():
 
     (failure,) = assay.check(attention, probes=["accuracy"], quick=True).failures
     assert "every element of out is 1.0005 times what it should be" in failure.cause
+
+
+def test_values_beside_which_every_budget_is_without_end_explain_nothing():
+    right = np.full((1, 1, 1, 4), 1e-300)
+    arrays = {"actual": np.ones_like(right), "right": right, "allowed": np.full_like(right, 1e-3)}
+    failure = Failure(workload=None, tensor="o", **arrays)
+    assert failure.share(np.full_like(right, 1e300)) > 1
+    assert failure.share(np.ones_like(right)) == 0.0

@@ -77,6 +77,12 @@ def test_training_before_forward_takes_both_times():
     assert not broken(forward, timed("training_ms", around(1.99)))  # within their spread
 
 
+def test_a_time_that_is_not_believed_takes_no_other_with_it():
+    """The clock stood still on a sample that something else had slowed down."""
+    names = broken(timed("latency_ms", [9.0] * 7), timed("training_ms", around(2.0)))
+    assert names == {"latency_ms": "equal samples"}
+
+
 @pytest.mark.parametrize(
     ("size", "milliseconds", "verdict"),
     [

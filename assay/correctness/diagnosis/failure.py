@@ -30,9 +30,12 @@ class Failure:
         same = (self.actual == values) | (np.isnan(self.actual) & np.isnan(values))
         size, right_size = (np.abs(a).max(axis=-1, keepdims=True) for a in (values, self.right))
         comparable = np.isfinite(size) & np.isfinite(right_size) & (right_size > 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             growth = np.where(comparable, np.maximum(size / right_size, 1.0), 1.0)
-            distance = np.abs(self.actual - values) / (self.allowed * growth)
+            budget = self.allowed * growth
+            distance = np.abs(self.actual - values) / budget
+        # Beside a budget without end every value would be near.
+        distance = np.where(np.isfinite(budget), distance, np.inf)
         return np.where(same, 0.0, np.nan_to_num(distance, nan=np.inf))
 
     def share(self, values: np.ndarray) -> float:
