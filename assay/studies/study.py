@@ -18,6 +18,7 @@ from assay.performance.rounds import RoundSettings
 from assay.studies import lists
 from assay.studies.config_file import unquote
 from assay.subjects.decode import names as decode_names
+from assay.train import optimizer_choice
 from assay.workloads.spec import DTYPES, MASKS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -97,7 +98,7 @@ class Study:
     train_steps: int = _read(int)
     train_most_tokens: int = _read(int)
     train_most_seconds: int = _read(int)
-    train_optimizer: str = _plugins("optimizers", many=False)
+    train_optimizers: tuple[str, ...] = field(metadata={"kind": "optimizers", "options": True})
     train_learning_rate: float = _read(lists.number)
     train_least_learning_rate: float = _read(lists.number)
     train_warmup: int = _read(int)
@@ -183,6 +184,8 @@ def build(
             values[item.name] = _value(unquote(config[symbol]), item.metadata, folders)
             if "many" in item.metadata:
                 folders += _files(unquote(config[symbol]).split(","))
+            elif "options" in item.metadata:
+                folders += _files(map(optimizer_choice.place, unquote(config[symbol]).split(",")))
             elif "layouts" in item.metadata:
                 folders += _files(map(decode_names.place, unquote(config[symbol]).split(",")))
         except BadInput as error:
@@ -202,6 +205,8 @@ def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> A
         return _with_cores(text, folders)
     if "layouts" in metadata:
         return _with_layouts(text, folders)
+    if "options" in metadata:
+        return _optimizers(text, folders)
     if metadata["empty"] and not text:
         return ()
     return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
@@ -244,6 +249,22 @@ def _with_layouts(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     named = [decode_names.completed(entry, folders) for entry in entries]
     lists.refuse_repeats(named, entries=entries)
     return tuple(named)
+
+
+def _optimizers(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    """Optimizers with their options, each by the name that `optimizer_choice` gives it."""
+    entries = lists.some_entries(text)
+    names = []
+    for entry in entries:
+        path = optimizer_choice.place(entry)
+        own = entry.removeprefix(path)
+        names.append(
+            optimizer_choice.chosen(
+                _found(optimizer_choice.KIND, path, folders) + own, [*folders, *_files([path])]
+            ).name
+        )
+    lists.refuse_repeats(names, entries=entries)
+    return tuple(names)
 
 
 def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from assay.instruments.telemetry import Telemetry
 from assay.models.gpt2.sampling import generate
 from assay.records.schema import Measurement
 from assay.train.part_metrics import codec_metrics, gate_means
+from assay.train.pruning import Pruning
 from assay.train.schedule import learning_rate
 from assay.train.trainer import StepsReport, Trainer
 
@@ -97,8 +98,9 @@ class TrainingRun:
         yield self._measurement(
             "final_val_loss", fmean(self.losses), "nats", self.losses, STREAM, **about
         )
-        best = {"step": trainer.position.best_step}
-        yield self._measurement("best_val_loss", trainer.position.best_loss, "nats", **best)
+        best, step = trainer.position.best_loss, trainer.position.best_step
+        reason = None if step is not None else "it ended before its weights were pruned"
+        yield self._measurement("best_val_loss", best, "nats", reason=reason, step=step)
         seconds = trainer.position.seconds
         yield self._measurement("train_seconds", seconds, "s")
         rate = self._tokens(trainer.step) / seconds
@@ -110,6 +112,8 @@ class TrainingRun:
             reason = "torch counts the memory of a GPU only"
             yield self._measurement("peak_bytes", None, "B", reason=reason)
         yield self._unmoved()
+        if trainer.pruning:
+            yield self._sparsity(trainer.pruning)
         if trainer.settings.part_metrics:
             yield from self._parts()
         yield self._sample()
@@ -179,7 +183,7 @@ class TrainingRun:
         if not names:
             return self._measurement("unmoved_parameters", 0, "count")
         return Measurement(
-            subject=self.trainer.settings.model,
+            subject=self.trainer.settings.arm,
             metric="unmoved_parameters",
             value=float(len(names)),
             unit="count",
@@ -189,12 +193,29 @@ class TrainingRun:
             data={"seed": self.trainer.settings.seed, "names": names},
         )
 
+    def _sparsity(self, pruning: Pruning) -> Measurement:
+        """The share of the linear maps' weights that is 0 and stays so; failed where it is not the
+        one that was asked for."""
+        asked, zeros = pruning.plan.sparsity, pruning.zeros()
+        last = pruning.plan.last
+        reached = self._measurement(
+            "sparsity", zeros / pruning.total, "1", source="counted in the weights",
+            asked=asked, score=pruning.plan.score, weights=pruning.total,
+        )  # fmt: skip
+        if zeros == round(asked * pruning.total):
+            return reached
+        reason = (
+            f"{zeros:,} of {pruning.total:,} weights are pruned, asked was a share of {asked}"
+            + (f"; the run ended before step {last}" if self.trainer.step < last else "")
+        )
+        return replace(reached, status="failed", reason=reason)
+
     def _readings(self) -> Iterator[Measurement]:
         """Clock, power and temperature of the device, a sample for each report since this process
         began."""
         settings = self.trainer.settings
         for reading in self.telemetry.measurements() if self.telemetry else ():
-            yield replace(reading, subject=settings.model, data={"seed": settings.seed})
+            yield replace(reading, subject=settings.arm, data={"seed": settings.seed})
 
     def _parts(self) -> Iterator[Measurement]:
         trainer = self.trainer
@@ -235,7 +256,7 @@ class TrainingRun:
             "seconds": trainer.position.seconds,
         }
         return Measurement(
-            subject=trainer.settings.model,
+            subject=trainer.settings.arm,
             metric=metric,
             value=None if value is None else float(value),
             unit=unit,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from assay.errors import BadInput
+from assay.train.optimizer_choice import DEFAULT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ class TrainSettings:
     most_tokens: int
     most_seconds: int
     # optimizer
-    optimizer: str
+    optimizer: str  # an entry of TRAIN_OPTIMIZERS
     learning_rate: float
     least_learning_rate: float
     warmup: int  # steps
@@ -81,6 +82,11 @@ class TrainSettings:
                 f"the learning rate {self.learning_rate} is below its least, "
                 f"{self.least_learning_rate}"
             )
+
+    @property
+    def arm(self) -> str:
+        """The subject of its records: the model, and its optimizer unless that is the default."""
+        return self.model if self.optimizer == DEFAULT else f"{self.model}/{self.optimizer}"
 
     @property
     def tokens_per_step(self) -> int:

@@ -20,7 +20,6 @@ import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as recomputed
 
-from assay import plugins
 from assay.errors import BadInput
 from assay.instruments.out_of_memory import ran_out
 from assay.models.gpt2 import checkpoint, variants
@@ -31,6 +30,7 @@ from assay.train import saved_state
 from assay.train.batches import TrainingBatches, ValidationWindows
 from assay.train.data import PreparedData
 from assay.train.loader import Loader
+from assay.train.optimizing import optimizer_of
 from assay.train.saved_state import Position
 from assay.train.schedule import learning_rate
 from assay.train.settings import TrainSettings
@@ -81,7 +81,7 @@ class Trainer:
         if settings.recompute:
             for block in self.model.h:
                 block.forward = partial(recomputed, block.forward, use_reentrant=False)
-        self.optimizer = _optimizer(self.model, settings, folders)
+        self.optimizer, self.pruning = optimizer_of(self.model, settings, folders)
         self.batches = TrainingBatches(
             data.train, seed=settings.seed, batch=settings.batch, length=settings.length
         )
@@ -145,6 +145,8 @@ class Trainer:
         loss, norm = self._gradients(micro)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.pruning:
+            self.pruning.after_step(self.step + 1)
         self._losses.append(loss)
         self._norms.append(norm)
         self.position = _replaced(self.position, step=self.step + 1, micro_batch=micro)
@@ -187,6 +189,8 @@ class Trainer:
 
     def is_best(self, loss: float) -> bool:
         """Note the loss of an evaluation; True where it is the least, and then write the model."""
+        if self.pruning and self.step < self.pruning.plan.last:
+            return False  # of a model that has more weights than was asked for
         if self.position.best_loss is not None and loss >= self.position.best_loss:
             return False
         self.position = _replaced(self.position, best_loss=loss, best_step=self.step)
@@ -215,6 +219,8 @@ class Trainer:
                 loss = self._loss(x, y)
             (loss / count).backward()
             total += loss.detach() / count
+        if self.pruning:
+            self.pruning.mask_gradients()
         clip = self.settings.clip or math.inf
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), clip)
         return total, norm
@@ -272,13 +278,6 @@ def _identity(settings: TrainSettings) -> dict[str, Any]:
 
 def _replaced(position: Position, **changes: Any) -> Position:
     return Position(**{**vars(position), **changes})
-
-
-def _optimizer(
-    model: torch.nn.Module, settings: TrainSettings, folders: Sequence[Path]
-) -> torch.optim.Optimizer:
-    plugin = plugins.find("optimizers", settings.optimizer, folders)
-    return plugins.load(plugin).make(model, settings)
 
 
 def prepare_process(settings: TrainSettings, device: str) -> None:

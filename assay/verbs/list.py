@@ -54,7 +54,7 @@ def _list_steps(*, as_json: bool) -> None:
     from assay.models.gpt2 import steps
 
     for step in steps.STEPS:
-        summary = step.description + (f" [{step.wanting}]" if step.wanting else "")
+        summary = step.description
         row = {"kind": STEPS, "name": step.id, "variant": step.variant, "summary": summary}
         print(json.dumps(row) if as_json else f"{step.id:<8}  {step.variant:<27}  {summary}")
 

@@ -132,7 +132,7 @@ def test_plugin_fields_say_their_kind():
         "engine": "engines",
         "train_dataset": "datasets",
         "train_tokenizer": "tokenizers",
-        "train_optimizer": "optimizers",
+        "train_optimizers": "optimizers",
     }
     assert set(kinds.values()) <= set(plugins.kinds())
 

@@ -24,7 +24,6 @@ from assay.correctness.models.selection import SelectedModel
 from assay.errors import BadInput
 from assay.instruments.parallel import map_forked
 from assay.models.gpt2.config import format_options
-from assay.models.gpt2.steps import find
 from assay.records.schema import (
     MODEL_CACHE_BYTES,
     MODEL_PARAMETERS,
@@ -155,10 +154,8 @@ def _examine_model(
 def _measurement(
     model: SelectedModel, metric: str, value: float | None = None, unit: str = "", **outcome: Any
 ) -> Measurement:
-    missing = {id: find(id)[0].wanting for id in model.steps}
     spec = {
         "steps": list(model.steps),
-        "wanting": [f"Step {id}: {text}." for id, text in missing.items() if text],
         "parts": list(model.tags),
         "options": format_options(model.options),
     }

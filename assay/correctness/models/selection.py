@@ -101,8 +101,7 @@ def _models(entry: str, folders: Sequence[Path], warnings: list[str]) -> Iterato
             step, warning = steps.find(entry)
         except BadInput as error:
             raise BadInput(f"{error}. {_KNOWN}") from error
-        wanting = f"step {entry}: {step.wanting}" if step.wanting else ""
-        warnings += filter(None, (warning, wanting))
+        warnings += [warning] if warning else []
         yield _of_step(step, folders)
 
 

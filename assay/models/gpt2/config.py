@@ -20,6 +20,7 @@ LAYER_PATTERNS = ("all", "none", "early", "late", "alternating", "middle:N", "la
 SEPARATOR = "+"  # between options in a name; not the colon, which is within last:4
 # Fields that are no options of a name: models are examined at another size.
 _SIZES = {"block_size", "vocab_size", "head_dim", "dropout"}
+_SHARES = ("dropout", "sparsity")
 _SIZES |= {"n_layer", "n_head", "n_embd", "n_layers", "n_heads", "d_model"}
 
 
@@ -33,7 +34,7 @@ class CheckedFields:
             value = getattr(self, item.name)
             if item.name in self.OPTIONS:
                 self.OPTIONS[item.name].check(value)
-            elif item.name == "dropout":
+            elif item.name in _SHARES:
                 check_number(item.name, item.type, value, between=(0, 1))
             elif value is not None:
                 check_number(item.name, (get_args(item.type) or (item.type,))[0], value)
@@ -83,6 +84,7 @@ class GPTConfig(PartOptions):
     dropout: float = 0.0
     bias: bool = True
     mlp_width: int | None = None  # None: 4 n_embd
+    sparsity: float = 0.0  # share of the weights in the blocks' linear maps that training prunes
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,6 +112,7 @@ class RA_MLA_Config(LatentOptions):
     vocab_size: int = 50304
     bias: bool = True
     mlp_width: int | None = None  # None: 4 d_model
+    sparsity: float = 0.0  # as in GPTConfig
 
     @property
     def n_layer(self) -> int:

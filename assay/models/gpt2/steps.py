@@ -23,7 +23,7 @@ _MOST_GUESSES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step. `wanting` names a part of its meaning that nothing here does yet."""
+    """One step: a variant with options, by its names."""
 
     id: str
     variant: str
@@ -32,7 +32,6 @@ class Step:
     family: Family = "named"
     aliases: tuple[str, ...] = ()
     baseline: bool = False
-    wanting: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -48,9 +47,7 @@ def _swapped(id: str, layers: str, description: str, *aliases: str) -> Step:
     return _named(id, "GPT2_RA", description, options={"ra_layers": layers}, aliases=aliases)
 
 
-def _ratio(
-    number: int, mlp_width: int, variant: str, description: str, wanting: str = "", **options: Any
-) -> Step:
+def _ratio(number: int, mlp_width: int, variant: str, description: str, **options: Any) -> Step:
     """A step of the RATIO ablation. MLP widths are whole numbers, and only where a variant says MLA
     is there a latent: the historical runs had one in every step but 0 and 1."""
     return Step(
@@ -61,7 +58,6 @@ def _ratio(
         options={"mlp_width": mlp_width, **options},
         family="ratio",
         baseline=number == 0,
-        wanting=wanting,
     )
 
 
@@ -71,7 +67,6 @@ _BAND: dict[str, Any] = {"ra_alpha": 0.3, "ra_window": 64}
 _GATE: dict[str, Any] = {"ct_mode": "topk", "ct_k": 8, "ct_alpha": 0.2, "ct_apply": "output"}
 _ON_WEIGHTS: dict[str, Any] = {**_GATE, "ct_apply": "weights"}
 _BY_ENTROPY: dict[str, Any] = {"ct_mode": "entropy", "ct_alpha": 0.2, "ct_apply": "output"}
-_UNPRUNED = "pruning comes with the trainer: until then this is step 0"
 
 STEPS: tuple[Step, ...] = (
     _named("B", "GPT2", "the baseline", baseline=True),
@@ -99,7 +94,7 @@ STEPS: tuple[Step, ...] = (
     _named("MLAKV2", "GPT2_MLA_KV2", "two latents, each stored compressed"),
     _named("MLAKV2M", "GPT2_MLA_KV2M", "MLAKV2 with MLPSplice"),
     _ratio(0, 3072, "GPT2", "the baseline"),
-    _ratio(1, 3072, "GPT2", "the baseline, half of its weights pruned", _UNPRUNED),
+    _ratio(1, 3072, "GPT2", "the baseline, half of its weights pruned in training", sparsity=0.5),
     _ratio(2, 3840, "GPT2", "attention to MLP as 1 to 2.5"),
     _ratio(3, 3264, "GPT2_MG", "with the attention gate of the MLP"),
     _ratio(4, 3072, "GPT2_MG_MX", "with gate and cross token"),
@@ -160,9 +155,9 @@ def page() -> str:
 
 
 def _row(step: Step) -> str:
-    meaning = step.description + (f" ({step.wanting})" if step.wanting else "")
     options = f"`{format_options(step.options)}`" if step.options else ""
-    return f"| {step.id} | {', '.join(step.aliases)} | `{step.variant}` | {options} | {meaning} |"
+    entries = (step.id, ", ".join(step.aliases), f"`{step.variant}`", options, step.description)
+    return f"| {' | '.join(entries)} |"
 
 
 _PAGE = """\

@@ -34,15 +34,12 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         models.setdefault(record.subject, []).append(record)
     if not models:
         return []
-    specs = [record.workload.spec for record in _of_models(records) if record.workload]
-    # Steps that mean more than was built say so.
-    wanting = dict.fromkeys(text for spec in specs for text in spec.get("wanting", ()))
     return [
         Table(
             title="Models",
             columns=("model", "steps", "parts", "parameters", "bytes per token", "gates", "fails"),
             rows=tuple(_row(subject, examined) for subject, examined in models.items()),
-            note=" ".join((*_not_examined(models), _NOTE, *wanting)),
+            note=" ".join((*_not_examined(models), _NOTE)),
         )
     ]
 

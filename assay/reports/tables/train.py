@@ -30,8 +30,9 @@ _NOTE = (
     "mean over seeds. Tokens/s: while training, mean over seeds. Peak: the most memory that any "
     "seed held. Time: of training without evaluation, mean over seeds. Unmoved: parameter tensors "
     "that no step moved, the most of any seed. Of matmul: FLOP/s of the model by formula over the "
-    "rate of large products that the stage host measured. Other numbers in brackets are the "
-    "lowest and the highest seed."
+    "rate of large products that the stage host measured. Sparsity: the share of the weights in "
+    "the linear maps of the blocks that is 0. Other numbers in brackets are the lowest and the "
+    "highest seed."
 )
 _AGAINST_NOTE = (
     "Model: all but the baseline. Difference: the model's final loss less that of {baseline}, seed "
@@ -61,6 +62,8 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         return []
     ceilings = {r.subject: r.value for r in records if r.metric == "matmul_rate" and r.value}
     columns = {**_COLUMNS, "of matmul": lambda model: _utilisation(model, ceilings)}
+    if any(model.values("sparsity") for model in models):
+        columns["sparsity"] = lambda model: _mean(model, "sparsity")
     spare = ("best loss", "time (s)", "parameters", "peak", "tokens")
     note = f"{_NOTE}{_data(models)}"
     made = [tabulate("Training", models, columns, note=note, spare=spare)]

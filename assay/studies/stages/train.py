@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from assay.studies.cell import Batch, Cell, options_of, settings_of
 from assay.studies.stages import models
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
+from assay.train.optimizer_choice import chosen
 from assay.train.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -32,7 +34,8 @@ _END = "final_val_loss"
 
 
 def cells(study: Study) -> list[Cell]:
-    """One for each model and seed, seed by seed, so that an interrupted study has whole pairs."""
+    """One for each model, optimizer and seed, seed by seed, so that an interrupted study has whole
+    pairs."""
     selected = models.selected(study).models
     if own := [model.name for model in selected if model.variant is None]:
         raise BadInput(
@@ -40,7 +43,8 @@ def cells(study: Study) -> list[Cell]:
             "(docs/models.md), as GPT2_MLA_TAG"
         )
     _require_place(study)
-    return [_cell(model, seed, study) for seed in study.train_seeds for model in selected]
+    arms = product(study.train_seeds, selected, study.train_optimizers)
+    return [_cell(model, optimizer, seed, study) for seed, model, optimizer in arms]
 
 
 def _require_place(study: Study) -> None:
@@ -60,7 +64,8 @@ def _require_place(study: Study) -> None:
 def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
     """Models that are not trained: those whose gates failed, or were not asked."""
     (subject,) = cell.subjects
-    gates = [r for r in earlier if r.stage == MODELS and r.subject == subject]
+    model = settings_of(cell, TrainSettings).model
+    gates = [r for r in earlier if r.stage == MODELS and r.subject == model]
     if not gates:
         return {subject: "not trained: its gates were not run; add the stage models"}
     wrong = next((record for record in gates if record.status in WRONG), None)
@@ -72,7 +77,7 @@ def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
 def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
     """Yield a batch of measurements at each report, and the end of the run."""
     settings = settings_of(cell, TrainSettings)
-    yield Begin(settings.model)
+    yield Begin(settings.arm)
     (model,) = select([settings.model], cell.plugin_folders).models
     try:
         prepared = _prepared(cell, settings)
@@ -124,7 +129,7 @@ def _trained(
 
     assert model.variant
     for warning in settings.warnings():
-        print(f"{settings.model}: {warning}", file=sys.stderr)
+        print(f"{settings.arm}: {warning}", file=sys.stderr)
     prepare_process(settings, cell.device)  # before anything is computed, as a ceiling is
     ceiling = None if cell.device == "cpu" else peaks.matmul_rate(cell.device)
     trainer = Trainer(
@@ -135,7 +140,7 @@ def _trained(
     training = TrainingRun(trainer=trainer, telemetry=telemetry, ceiling=ceiling)
     try:
         for update in training.updates():
-            yield Begin(settings.model, case=update.words)
+            yield Begin(settings.arm, case=update.words)
             if cell.folder:
                 yield Batch(update.number, update.total, update.measurements)
             else:
@@ -150,15 +155,20 @@ def _trained(
     yield from training.summary()
 
 
-def _cell(model: SelectedModel, seed: int, study: Study) -> Cell:
+def _cell(model: SelectedModel, optimizer: str, seed: int, study: Study) -> Cell:
     assert model.variant
-    settings = settings_for(study, model.name, seed)
+    settings = settings_for(study, model.name, optimizer, seed)
+    choice = chosen(optimizer, study.plugin_folders)
+    try:
+        choice.pruning(settings.steps, model.options.get("sparsity", 0.0))
+    except BadInput as error:
+        raise BadInput(f"{model.name} with {optimizer}: {error}") from error
     kinds = {"datasets": settings.dataset, "tokenizers": settings.tokenizer}
-    kinds["optimizers"] = settings.optimizer
     files = [plugins.find(kind, name, study.plugin_folders).path for kind, name in kinds.items()]
+    files.append(choice.plugin.path)
     return Cell(
-        name=f"{model.name}/s{seed}",
-        subjects=(model.name,),
+        name=f"{settings.arm}/s{seed}",
+        subjects=(settings.arm,),
         device=study.device,
         options=options_of(settings),
         kind="",
@@ -166,15 +176,15 @@ def _cell(model: SelectedModel, seed: int, study: Study) -> Cell:
     )
 
 
-def settings_for(study: Study, model: str, seed: int) -> TrainSettings:
+def settings_for(study: Study, model: str, optimizer: str, seed: int) -> TrainSettings:
     """The settings of one arm: the symbols TRAIN_*, by name."""
-    shared = {item.name for item in fields(TrainSettings)} - {"model", "seed"}
-    values = {name: getattr(study, f"train_{name}") for name in shared}
-    return TrainSettings(model=model, seed=seed, **values)
+    own = {"model": model, "optimizer": optimizer, "seed": seed}
+    shared = {item.name for item in fields(TrainSettings)} - set(own)
+    return TrainSettings(**own, **{name: getattr(study, f"train_{name}") for name in shared})
 
 
 def _ended(settings: TrainSettings, status: str, reason: str) -> Measurement:
     return Measurement(
-        subject=settings.model, metric=_END, value=None, unit="nats", status=status, reason=reason,
+        subject=settings.arm, metric=_END, value=None, unit="nats", status=status, reason=reason,
         level="model", data={"seed": settings.seed},
     )  # fmt: skip

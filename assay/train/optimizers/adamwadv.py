@@ -1,0 +1,14 @@
+"""AdamWAdv: AdamW that divides by the largest second moment so far (AMSGrad)."""
+
+import torch
+from torch import nn
+
+from assay.train.optimizers._groups import BETAS, groups
+from assay.train.settings import TrainSettings
+
+
+def make(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(
+        groups(model.parameters(), settings), lr=settings.learning_rate, betas=BETAS, fused=True,
+        amsgrad=True,
+    )  # fmt: skip
