@@ -60,14 +60,14 @@ def test_what_contradicts_itself_exits_2(tmp_path, arguments):
 
 
 def test_a_dry_run_lists_models_with_steps_and_parts(tmp_path):
-    done = assay("check", "--models", "RAMLA1,1,B", "--dry-run", "--json", cwd=tmp_path)
+    done = assay("check", "--models", "RAMLA1,1,B,0", "--dry-run", "--json", cwd=tmp_path)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows == [
         {"model": "GPT2_MLA_RA", "steps": "RAMLA", "parts": "MLA RA"},
-        {"model": "GPT2", "steps": "1 B", "parts": ""},
+        {"model": "GPT2+sparsity=0.5", "steps": "1", "parts": ""},
+        {"model": "GPT2", "steps": "B 0", "parts": ""},
     ]
     assert "the trailing 1 means nothing" in done.stderr
-    assert "pruning comes with the trainer" in done.stderr
     assert done.returncode == 0 and not (tmp_path / "results").exists()
 
 
@@ -130,4 +130,4 @@ def test_steps_are_listed(tmp_path):
     done = assay("list", "steps", cwd=tmp_path)
     assert done.returncode == 0
     assert any(line.split()[:2] == ["MLAKV2", "GPT2_MLA_KV2"] for line in done.stdout.splitlines())
-    assert "pruning comes with the trainer" in done.stdout
+    assert "half of its weights pruned in training" in done.stdout
