@@ -1,7 +1,7 @@
 """Cost in time and memory of what a step of training does besides: recomputed blocks, pruning.
 
     python benchmarks/train_costs.py recompute --set TRAIN_LENGTH=256 --out recompute.json
-    python benchmarks/train_costs.py pruning --device cuda:0 --config gpt2-baseline --out pruning.json
+    python benchmarks/train_costs.py pruning --device cuda:0 --config gpt2-baseline --turn 50
     python benchmarks/train_costs.py --table recompute.json
 
 Arms are settings of one study that differ in what is measured. Each has a process of its own, and

@@ -11,6 +11,7 @@ from test_trainer import finished, same, trainer, weights
 from assay import plugins
 from assay.errors import BadInput
 from assay.train.optimizer_choice import chosen
+from assay.train.optimizers.adamwspam import SpikeAwareAdamW
 from assay.train.optimizers.muon import orthogonal
 from assay.train.optimizing import optimizer_of
 from assay.train.run import TrainingRun
@@ -171,6 +172,27 @@ def test_muon_is_that_of_torch(prepared, tmp_path):
         step(arm, grads)
         published.step()
     assert torch.allclose(weight, twin, rtol=1e-5, atol=1e-6)
+
+
+def test_spam_is_that_of_a_library():
+    """Without a warm-up, where the library's count is off by one from the authors' program."""
+    from pytorch_optimizer import SPAM as Published
+
+    start, draw = torch.randn(24, 16), torch.Generator().manual_seed(0)
+    own, twin = (torch.nn.Parameter(start.clone()) for _ in range(2))
+    group = {"theta": 5.0, "interval": 9, "warmup": 0, "settle": 3, "spike": 0.0, "count": 0}
+    shared = {"lr": RATE, "betas": (BETA1, BETA2), "weight_decay": 0.0, "eps": 1e-8}
+    ours = SpikeAwareAdamW([group | {"params": [own]}], **shared)
+    published = Published(
+        [twin], **shared, threshold=5, update_proj_gap=9, warmup_epoch=0, grad_accu_steps=3
+    )
+    for number in range(25):
+        away = 0.1 + torch.rand(start.shape, generator=draw)  # from 0, where their eps differ
+        grad = away * torch.randn(start.shape, generator=draw).sign() * (30 if number == 5 else 1)
+        own.grad, twin.grad = grad.clone(), grad.clone()
+        ours.step()
+        published.step()
+    assert torch.allclose(own, twin, rtol=0, atol=1e-6) and not torch.allclose(own, start, atol=0.1)
 
 
 @pytest.mark.parametrize("shape", [(16, 48), (48, 16), (1, 7)])
