@@ -133,11 +133,11 @@ def read(path: Path) -> LogContent:
     return LogContent(records=records_in(content, path), torn_bytes=torn_bytes)
 
 
-def records_in(content: bytes, path: Path) -> list[Record]:
+def records_in(content: bytes, path: Path, *, first_line: int = 1) -> list[Record]:
     """The records of complete batches that were read from `path`; BadInput for anything else."""
     records: list[Record] = []
     batch_start = 0
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(content.splitlines(), start=first_line):
         records.append(_decode(line, path, number))
         if records[-1].closes:
             _check_batch(len(records) - batch_start, records[-1].closes, path, number)
@@ -145,16 +145,23 @@ def records_in(content: bytes, path: Path) -> list[Record]:
     return records
 
 
-def complete_content(path: Path) -> tuple[bytes, int]:
-    """The bytes of all complete batches, and the number of bytes that follow them.
+def complete_content(path: Path, *, start: int = 0) -> tuple[bytes, int]:
+    """The bytes of all complete batches from `start` on, and the number of bytes that follow them.
 
-    The end is found first: those bytes stay as they are while another process appends.
+    `start` is 0 or the end of a batch. The end is found first: those bytes stay as they are while
+    another process appends.
     """
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            end, _ = _last_closing_line(file.fileno(), size)
-            return file.read(end), size - end
+            if size < start:
+                raise BadInput(
+                    f"{path} has {size:,} bytes, and had {start:,}: it was changed from outside; "
+                    "restore it, or look at it again from its beginning"
+                )
+            length, _ = _last_closing_line(file.fileno(), size - start, start)
+            file.seek(start)
+            return file.read(length), size - start - length
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
@@ -172,8 +179,11 @@ def last_record(path: Path) -> Record | None:
     return _decode(line, path) if line else None
 
 
-def _last_closing_line(descriptor: int, size: int) -> tuple[int, bytes]:
-    """The offset after the last line that closes a batch, and that line; (0, b"") without one."""
+def _last_closing_line(descriptor: int, size: int, skipped: int = 0) -> tuple[int, bytes]:
+    """The offset after the last line that closes a batch, and that line; (0, b"") without one.
+
+    Of a file whose first `skipped` bytes are as if they were not there.
+    """
     tail, start = b"", size
     while True:
         newline = tail.rfind(b"\n")
@@ -187,7 +197,7 @@ def _last_closing_line(descriptor: int, size: int) -> tuple[int, bytes]:
             return 0, b""
         step = min(max(_BLOCK_BYTES, len(tail)), start)
         start -= step
-        tail = os.pread(descriptor, step, start) + tail
+        tail = os.pread(descriptor, step, skipped + start) + tail
 
 
 def _decode(line: bytes, path: Path, number: int | None = None) -> Record:
