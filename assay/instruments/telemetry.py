@@ -30,6 +30,10 @@ class Telemetry:
         if self._read:
             self._rounds.append(self._read())
 
+    def latest(self) -> Readings:
+        """The last readings; empty where there are none."""
+        return self._rounds[-1] if self._rounds else {}
+
     def measurements(self) -> list[Measurement]:
         """A sample of each reading for every round; unknown with the reason where there is none."""
         measurements = []

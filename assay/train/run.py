@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from assay.instruments.telemetry import Telemetry
+from assay.instruments.telemetry import UNITS, Telemetry
 from assay.models.gpt2.sampling import generate
 from assay.records.schema import Measurement
 from assay.train.part_metrics import codec_metrics, gate_means
@@ -24,6 +24,7 @@ FLOPS = (
     "token of a sequence; over the seconds of training"
 )
 MEAN_FLOPS = "mean_model_tflop_per_s"
+READING = "the device, once at this report; the median over the run is recorded at its end"
 STREAM = "mean over the validation stream, which is the same for every arm"
 
 
@@ -140,6 +141,8 @@ class TrainingRun:
         if trainer.device.type == "cuda":
             source = "torch's allocator, since the process began"
             values.append(("peak_bytes", self._peak(), "B", source))
+        readings = self.telemetry.latest() if self.telemetry else {}
+        values += [(name, value, UNITS[name], READING) for name, value in readings.items()]
         return [self._measurement(n, v, unit, source=source) for n, v, unit, source in values]
 
     def _rate(self, elapsed_s: float) -> float:

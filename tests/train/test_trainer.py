@@ -8,8 +8,10 @@ import pytest
 import torch
 from small_settings import SETTINGS
 
+from assay import host
 from assay.correctness.models.selection import select
 from assay.errors import BadInput, CannotRunHere
+from assay.instruments.telemetry import UNITS, Telemetry
 from assay.models.gpt2 import checkpoint
 from assay.train import saved_state
 from assay.train.run import TrainingRun
@@ -241,3 +243,24 @@ def test_what_cannot_be_is_refused_before_anything_runs() -> None:
     ):
         with pytest.raises(BadInput, match=words):
             replace(SETTINGS, **changes)
+
+
+def test_a_reading_of_the_device_is_in_every_report(prepared, tmp_path) -> None:
+    """Somebody who watches a run sees the device now, not when the run has ended."""
+    telemetry = Telemetry(host.inspect(commit=False), "cpu")
+    powers = iter(range(300, 400))
+    telemetry._read = lambda: {"power_w": float(next(powers))}
+    run = TrainingRun(trainer=trainer(prepared, tmp_path), telemetry=telemetry)
+    reports = [update.measurements for update in run.updates()]
+    shown = [[(m.value, m.unit) for m in of if m.metric == "power_w"] for of in reports]
+    assert shown == [[(300.0 + number, "W")] for number in range(len(reports))]
+    (end,) = (m for m in run.summary() if m.metric == "power_w")
+    assert len(end.samples) == len(reports) and end.value == 300 + (len(reports) - 1) / 2
+
+
+def test_a_report_without_readings_has_none(prepared, tmp_path) -> None:
+    telemetry = Telemetry(host.inspect(commit=False), "cpu")
+    telemetry._read = None
+    run = TrainingRun(trainer=trainer(prepared, tmp_path), telemetry=telemetry)
+    metrics = {m.metric for update in run.updates() for m in update.measurements}
+    assert "train_loss" in metrics and not metrics & set(UNITS)
