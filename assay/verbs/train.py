@@ -1,6 +1,7 @@
 """Train models of the GPT-2 family side by side, with several seeds each, and compare them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,7 +55,24 @@ def train(
     plugins: flags.Plugins = None,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="Train nothing, but show a run in the terminal while it goes or after: the folder "
+            "of a run or study in place of MODELS, or the newest run. Ctrl-C leaves it. "
+            "Example: assay train --watch results/train",
+        ),
+    ] = False,
 ) -> None:
+    if watch:
+        others = {
+            "--steps": steps, "--seeds": seeds, "--dataset": dataset, "--place": place,
+            "--tokenizer": tokenizer, "--dtype": dtype, "--device": device, "--config": config,
+            "--set": sets, "--plugins": plugins, "--dry-run": dry_run or None,
+        }  # fmt: skip
+        _watch(models, out, as_json, [flag for flag, value in others.items() if value is not None])
+        return
     from assay.verbs._running import run_adhoc
 
     named = {
@@ -78,6 +96,23 @@ def train(
     study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
     judge = _trained_code
     finish(run_adhoc("train", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
+
+
+def _watch(path: str | None, out: Path | None, as_json: bool, contradicting: list[str]) -> None:
+    """Show a run; flags that say what to train have no meaning beside it."""
+    from assay.errors import BadInput
+    from assay.reports import monitor
+
+    if contradicting:
+        raise BadInput(
+            f"--watch shows a run and trains nothing, so it takes no {', '.join(contradicting)}; "
+            "give a run's folder, --out or --json beside it, or leave out --watch"
+        )
+    folder, results = Path(path) if path else None, out or flags.RESULTS
+    if as_json:
+        print(monitor.snapshot_json(folder, results))
+    else:
+        monitor.show(folder, results)
 
 
 def _trained_code(records: "Sequence[Record]") -> int:
