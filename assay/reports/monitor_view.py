@@ -11,7 +11,7 @@ from assay.reports.text_curves import ASCII_MARKS, draw
 from assay.reports.training_cells import RUNNING, STARTING, CellRow
 from assay.reports.training_eta import Remaining
 from assay.reports.training_snapshot import Snapshot
-from assay.reports.training_state import Curve
+from assay.reports.training_state import LossCurve
 
 STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
 _TALLEST, _SMALLEST = 14, 4  # lines of curves
@@ -143,13 +143,13 @@ def _failures(snapshot: Snapshot, width: int, *, most_lines: int | None) -> Iter
         yield Text(f"and {more} more that are not ok; `assay report` shows all")
 
 
-def _charts(snapshot: Snapshot) -> list[tuple[str, list[Curve]]]:
+def _charts(snapshot: Snapshot) -> list[tuple[str, list[LossCurve]]]:
     training = [snapshot.training] if snapshot.training else []
     return [("validation loss (nats)", snapshot.validation), ("training loss (nats)", training)]
 
 
 def _chart(
-    title: str, curves: Sequence[Curve], *, width: int, height: int, plain: bool
+    title: str, curves: Sequence[LossCurve], *, width: int, height: int, plain: bool
 ) -> list[Text]:
     """A title, the curves and their legend, in lines that end before the width does."""
     lines = [Text(""), Text(title, style="bold")]

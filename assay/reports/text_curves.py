@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import isfinite
-from operator import or_
+from operator import itemgetter, or_
 
 from rich.text import Text
 
 from assay.reports.numerals import number, tick
-from assay.reports.training_state import Curve
+from assay.reports.training_state import LossCurve
 
 ASCII_MARKS = "*o+x#@%&"
 # The bit of each dot of a braille character, by column and row.
@@ -49,7 +49,7 @@ class _Frame:
 
 
 def draw(
-    curves: Sequence[Curve], styles: Sequence[str], *, width: int, height: int, plain: bool
+    curves: Sequence[LossCurve], styles: Sequence[str], *, width: int, height: int, plain: bool
 ) -> list[Text]:
     """Lines of `width` characters at most: `height` of curves and two of the axis below.
 
@@ -66,8 +66,9 @@ def draw(
     lines = []
     for row, cells in enumerate(_grid(curves, frame, columns, height, plain)):
         text = Text(f"{labels.get(row, ''):>{margin}} {bar}", no_wrap=True)
-        for column, bits in enumerate(cells):
-            text.append(*_character(bits, column, styles, plain))
+        drawn = [_character(bits, column, styles, plain) for column, bits in enumerate(cells)]
+        for style, run in groupby(drawn, key=itemgetter(1)):
+            text.append("".join(character for character, _ in run), style)
         lines.append(text)
     ends = tick(frame.first), f"step {tick(frame.last)}"
     gap = max(columns - len(ends[0]) - len(ends[1]), 1)
@@ -90,7 +91,9 @@ def _frame(points: Sequence[tuple[int, float]]) -> _Frame | None:
     return _Frame(first=first, last=last, low=low, high=high if cut else top, cut=cut)
 
 
-def _grid(curves: Sequence[Curve], frame: _Frame, columns: int, height: int, plain: bool) -> Grid:
+def _grid(
+    curves: Sequence[LossCurve], frame: _Frame, columns: int, height: int, plain: bool
+) -> Grid:
     per_character = (1, 1) if plain else (2, 4)
     dots = columns * per_character[0], height * per_character[1]
     grid: Grid = [[{} for _ in range(columns)] for _ in range(height)]

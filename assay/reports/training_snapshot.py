@@ -25,7 +25,7 @@ from assay.reports.training_eta import Remaining, rest_of_run
 from assay.reports.training_plan import TrainingPlan
 from assay.reports.training_state import (
     CellState,
-    Curve,
+    LossCurve,
     time_of,
     training_curve,
     validation_curves,
@@ -41,7 +41,7 @@ _READINGS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class DeviceReading:
     """A reading of the device, the last one or the median of a cell that ended."""
 
     name: str
@@ -51,7 +51,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class FailedRecord:
     """A record of training that is not ok."""
 
     arm: str
@@ -79,10 +79,10 @@ class Snapshot:
     at_work: list[str]
     next_cells: list[str]
     shown: str | None  # the cell of the readings and the training curve
-    readings: list[Reading]
-    failures: list[Failure]
-    validation: list[Curve]
-    training: Curve | None
+    readings: list[DeviceReading]
+    failures: list[FailedRecord]
+    validation: list[LossCurve]
+    training: LossCurve | None
 
 
 def take(facts: RunFacts, plan: TrainingPlan, states: Mapping[str, CellState]) -> Snapshot:
@@ -140,11 +140,11 @@ def _latest(states: Iterable[CellState]) -> CellState | None:
     return max(reported, key=lambda state: state.marks[-1].time, default=None)
 
 
-def _failures(state: CellState) -> list[Failure]:
+def _failures(state: CellState) -> list[FailedRecord]:
     """What is not ok; the end of a cell only says again what its records do."""
     own = [record for record in state.troubles if record.metric not in CELL_METRICS]
     return [
-        Failure(
+        FailedRecord(
             arm=state.arm,
             seed=state.seed,
             metric=record.metric,
@@ -182,7 +182,7 @@ def _elapsed(
     return max((last - begun).total_seconds(), 0.0)
 
 
-def _readings(state: CellState, run: Run) -> list[Reading]:
+def _readings(state: CellState, run: Run) -> list[DeviceReading]:
     """Readings of a cell's device, each with its unit, or the reason why there is none."""
     on_cpu = (run.devices or [""])[0] == "cpu"
     readings = []
@@ -192,6 +192,8 @@ def _readings(state: CellState, run: Run) -> list[Reading]:
         value = record.value if record else None
         reason = (record.reason if record and not on_cpu else None) or absent
         readings.append(
-            Reading(name=name, value=value, unit=unit, reason=None if value is not None else reason)
+            DeviceReading(
+                name=name, value=value, unit=unit, reason=None if value is not None else reason
+            )
         )
     return readings

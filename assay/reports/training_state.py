@@ -92,14 +92,14 @@ class CellState:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Curve:
+class LossCurve:
     """A loss in nats for each token, over steps."""
 
     name: str
     points: list[tuple[int, float]]
 
 
-def validation_curves(states: Sequence[CellState]) -> list[Curve]:
+def validation_curves(states: Sequence[CellState]) -> list[LossCurve]:
     """A curve for each arm, the mean over the seeds that came as far as its furthest; of a single
     arm, one for each seed."""
     evaluated = [state for state in states if state.evaluated]
@@ -116,19 +116,21 @@ def validation_curves(states: Sequence[CellState]) -> list[Curve]:
     return curves
 
 
-def training_curve(state: CellState) -> Curve | None:
+def training_curve(state: CellState) -> LossCurve | None:
     """The loss at each report of one cell; None before the first."""
     if not state.curves["train_loss"]:
         return None
     return _curve(f"{state.arm} seed {state.seed}", [state], "train_loss")
 
 
-def _curve(name: str, states: Sequence[CellState], metric: str) -> Curve:
+def _curve(name: str, states: Sequence[CellState], metric: str) -> LossCurve:
     """The mean over states at the steps that all of them have."""
     own = [state.curves[metric] for state in states]
+    if len(own) == 1:  # thousands of reports, looked at every second
+        return LossCurve(name=name, points=sorted(own[0].items()))
     shared = set(own[0]).intersection(*own[1:])
     points = [(step, fmean(values[step] for values in own)) for step in sorted(shared)]
-    return Curve(name=name, points=points)
+    return LossCurve(name=name, points=points)
 
 
 def fold(cells: dict[str, CellState], records: Iterable[Record]) -> None:

@@ -69,9 +69,10 @@ def train(
         others = {
             "--steps": steps, "--seeds": seeds, "--dataset": dataset, "--place": place,
             "--tokenizer": tokenizer, "--dtype": dtype, "--device": device, "--config": config,
-            "--set": sets, "--plugins": plugins, "--dry-run": dry_run or None,
+            "--set": sets, "--plugins": plugins, "--dry-run": dry_run,
         }  # fmt: skip
-        _watch(models, out, as_json, [flag for flag, value in others.items() if value is not None])
+        given = [flag for flag, value in others.items() if value not in (None, [], False)]
+        _watch(models, out, as_json, contradicting=given)
         return
     from assay.verbs._running import run_adhoc
 
@@ -98,7 +99,9 @@ def train(
     finish(run_adhoc("train", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
 
 
-def _watch(path: str | None, out: Path | None, as_json: bool, contradicting: list[str]) -> None:
+def _watch(
+    path: str | None, out: Path | None, as_json: bool, *, contradicting: Sequence[str]
+) -> None:
     """Show a run; flags that say what to train have no meaning beside it."""
     from assay.errors import BadInput
     from assay.reports import monitor

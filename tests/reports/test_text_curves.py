@@ -3,12 +3,12 @@
 import pytest
 
 from assay.reports.text_curves import draw
-from assay.reports.training_state import Curve
+from assay.reports.training_state import LossCurve
 
-FALLING = Curve(name="a", points=[(0, 4.0), (10, 3.0), (20, 2.0)])
+FALLING = LossCurve(name="a", points=[(0, 4.0), (10, 3.0), (20, 2.0)])
 
 
-def lines(*curves: Curve, width=30, height=5, plain=True) -> list[str]:
+def lines(*curves: LossCurve, width=30, height=5, plain=True) -> list[str]:
     drawn = draw(curves, ("red", "blue"), width=width, height=height, plain=plain)
     return [line.plain.rstrip() for line in drawn]
 
@@ -38,12 +38,12 @@ def test_the_same_line_in_braille():
 
 
 def test_curves_that_lie_on_each_other_are_both_seen():
-    drawn = lines(FALLING, Curve(name="b", points=FALLING.points))
+    drawn = lines(FALLING, LossCurve(name="b", points=FALLING.points))
     assert drawn[0] == "4 |*o*o"
 
 
 def test_each_curve_has_its_own_style():
-    high = Curve(name="b", points=[(0, 8.0), (20, 7.0)])
+    high = LossCurve(name="b", points=[(0, 8.0), (20, 7.0)])
     drawn = draw([FALLING, high], ("red", "blue"), width=30, height=6, plain=False)
     assert {str(span.style) for span in drawn[0].spans} == {"blue"}
     assert {str(span.style) for span in drawn[5].spans} == {"red"}
@@ -52,7 +52,7 @@ def test_each_curve_has_its_own_style():
 def test_high_losses_of_the_first_steps_are_cut_off_and_that_is_said():
     """A loss of 11 before the first step would press all differences into the last line."""
     points = [(0, 11.0), *((step, 3.0 - step / 1000) for step in range(100, 1001, 100))]
-    drawn = lines(Curve(name="a", points=points), width=60)
+    drawn = lines(LossCurve(name="a", points=points), width=60)
     assert drawn[0].startswith(">2.900 |") and drawn[4].startswith("     2 |")
     assert drawn[1].strip(" |"), "what is left fills the frame"
     cut_off = drawn[0].partition("|")[2]
@@ -61,24 +61,24 @@ def test_high_losses_of_the_first_steps_are_cut_off_and_that_is_said():
 
 def test_every_point_of_many_is_within_the_frame():
     noisy = [(step, 5.0 + (step % 7) * (step % 11) / 20) for step in range(50_000)]
-    drawn = lines(Curve(name="a", points=noisy), width=80, height=10)
+    drawn = lines(LossCurve(name="a", points=noisy), width=80, height=10)
     assert max(map(len, drawn)) <= 80 and len(drawn) == 12
     assert drawn[0].startswith("    8 |*") and drawn[9].startswith("    5 |*")
 
 
 @pytest.mark.parametrize("points", [[(5, 3.0)], [(5, 3.0), (6, 3.0)], [(0, 0.0)]])
 def test_a_flat_curve_has_a_frame(points):
-    drawn = lines(Curve(name="a", points=points))
+    drawn = lines(LossCurve(name="a", points=points))
     assert any("*" in line for line in drawn[:5]) and len(drawn) == 7
 
 
 @pytest.mark.parametrize("points", [[], [(0, 1e308), (1, -1e308)]])
 def test_what_cannot_be_drawn_is_left_out(points):
-    assert lines(Curve(name="a", points=points)) == []
+    assert lines(LossCurve(name="a", points=points)) == []
 
 
 def test_one_loss_beyond_all_others_takes_no_time():
-    drawn = lines(Curve(name="a", points=[(0, 1e300), (500, 3.0), (1000, 2.0)]))
+    drawn = lines(LossCurve(name="a", points=[(0, 1e300), (500, 3.0), (1000, 2.0)]))
     assert ">3 |" in drawn[0] and " 2 |" in drawn[4]
 
 

@@ -1,5 +1,6 @@
 """`assay train --watch`: a real run while it is trained and after, in a terminal and in a pipe."""
 
+import codecs
 import fcntl
 import json
 import os
@@ -52,6 +53,12 @@ def trained(tmp_path_factory) -> Path:
     return folder
 
 
+def _own_the_terminal() -> None:
+    """In a process about to begin: Ctrl-C on its standard input is for it, and ends it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """A command in a pseudo-terminal, and all that it wrote there."""
 
@@ -64,10 +71,11 @@ class Terminal:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "assay", *arguments], cwd=cwd, env=surroundings,
             stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=_own_the_terminal,
         )  # fmt: skip
         os.close(follower)
         self.written = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
     def resize(self, lines: int, columns: int) -> None:
         fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -91,7 +99,7 @@ class Terminal:
         if not select.select([self.leader], [], [], seconds)[0]:
             return True
         try:
-            self.written += os.read(self.leader, 1 << 16).decode(errors="replace")
+            self.written += self._decoder.decode(os.read(self.leader, 1 << 16))
         except OSError:  # the last process that had it open has ended
             return False
         return True
@@ -191,8 +199,10 @@ def test_a_run_is_followed_while_it_is_trained_and_left_with_ctrl_c(tmp_path, st
     study = start_training(tmp_path, started, steps=100_000, models="GPT2")
     terminal = Terminal("train", "--watch", cwd=tmp_path)
     started.append(terminal.process)
-    terminal.read_until(r"running.*training has not begun")
-    terminal.read_until(r"GPT2 seed 0: ETA .*last \d+ reports.*[\u2801-\u28ff]")
+    terminal.read_until(r"training has not begun")
+    terminal.read_until(r"GPT2 seed 0: ETA ")
+    terminal.read_until(r"by the last \d+ reports")
+    terminal.read_until(r"[\u2801-\u28ff]")
     assert ENTER_SCREEN in terminal.written and HIDE_CURSOR in terminal.written
     place = len(terminal.written)
     step = re.findall(r"running +([\d,]+)/", terminal.written)[-1]
