@@ -19,7 +19,7 @@ def cells_table(snapshot: Snapshot, width: int, most_rows: int | None) -> list[T
     shown = _window([row.state in (RUNNING, STARTING) for row in rows], most_rows)
     widths = {n: max(len(n), *(len(texts[i]) for i in shown)) for n, texts in columns.items()}
     for name in _SPARE:
-        if sum(widths.values()) + 2 * len(widths) > width:
+        if sum(widths.values()) + 2 * (len(widths) - 1) > width:
             widths.pop(name, None)
     lines = [Text(""), Text("  ".join(_padded(n, n, w) for n, w in widths.items()), style="dim")]
     for index in shown:
