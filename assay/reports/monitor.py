@@ -32,6 +32,13 @@ def snapshot_json(path: Path | None, results: Path) -> str:
 
 def show(path: Path | None, results: Path) -> None:
     """Show a run until it ends or Ctrl-C is pressed; one plain snapshot where nobody looks on."""
+    try:
+        _show(path, results)
+    except KeyboardInterrupt:
+        return  # that is how one leaves
+
+
+def _show(path: Path | None, results: Path) -> None:
     screen = Console(emoji=False, markup=False, highlight=False)
     watched, snapshot = _first_look(path, results)
     if not screen.is_terminal or screen.is_dumb_terminal:
@@ -40,10 +47,7 @@ def show(path: Path | None, results: Path) -> None:
             print(line.plain.rstrip())
         return
     if snapshot.state == RUNNING:
-        try:
-            snapshot = _follow(watched, snapshot, screen)
-        except KeyboardInterrupt:
-            return
+        snapshot = _follow(watched, snapshot, screen)
     screen.print(Group(*_fitting(snapshot, screen, whole=True)))
 
 

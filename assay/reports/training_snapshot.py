@@ -87,13 +87,8 @@ class Snapshot:
 
 def take(facts: RunFacts, plan: TrainingPlan, states: Mapping[str, CellState]) -> Snapshot:
     """The snapshot of a run at `facts.now`."""
-    names = [f"{arm}/s{seed}" for arm, seed in plan.cells]
-    unplanned = [name for name in states if name not in names]
-    empty = {f"{arm}/s{seed}": CellState(arm=arm, seed=seed) for arm, seed in plan.cells}
-    everything = {
-        **empty,
-        **{name: states[name] for name in (*names, *unplanned) if name in states},
-    }
+    planned = {f"{arm}/s{seed}": CellState(arm=arm, seed=seed) for arm, seed in plan.cells}
+    everything = {**planned, **states}
     started = session_starts(facts.run)
     labels = labels_of(facts, everything)
     rows = {
@@ -129,7 +124,7 @@ def take(facts: RunFacts, plan: TrainingPlan, states: Mapping[str, CellState]) -
 
 
 def session_starts(run: Run) -> dict[int, datetime]:
-    """When each session of a run began."""
+    """Starts of a run's sessions, by number."""
     starts = {session.number: time_of(session.started) for session in run.sessions}
     return {number: moment for number, moment in starts.items() if moment}
 
