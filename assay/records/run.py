@@ -38,7 +38,9 @@ from assay.records.schema import SCHEMA, Measurement, Record, Run, Stamp
 RUN_FILE = "run.json"
 LOG_FILE = "metrics.jsonl"
 ARCHIVE_FILE = "metrics.jsonl.gz"
-_FILE = re.compile(r"(.+\.py)(:.*)?")  # an entry of a list that is a file, or something in one
+# An entry of a list that is a file, something in one, or a file with options.
+_FILE = re.compile(r"(.+\.py)([:+].*)?")
+_TASK = re.compile(r"(?:evals/)?lm_eval\+(?:.*\+)?file=([^+]+)(?:\+.*)?")
 
 T = TypeVar("T")
 
@@ -192,9 +194,19 @@ def plugins_named_by(run: Run) -> list[Path]:
 
     A run may come from anyone, so these are loaded only where whoever asks trusts them.
     """
+    return [*(CHECKOUT / folder for folder in run.plugins), *_named_by(run, _FILE)]
+
+
+def tasks_named_by(run: Run) -> list[Path]:
+    """Files of tasks for lm-eval that a run names: such a file can name functions that are called,
+    so it is code as a plugin is."""
+    return _named_by(run, _TASK)
+
+
+def _named_by(run: Run, pattern: re.Pattern[str]) -> list[Path]:
     entries = (entry for text in run.config.values() for entry in text.strip('"').split(","))
-    files = (Path(match[1]).resolve() for entry in entries if (match := _FILE.fullmatch(entry)))
-    return [*(CHECKOUT / folder for folder in run.plugins), *dict.fromkeys(files)]
+    files = (Path(match[1]).resolve() for entry in entries if (match := pattern.fullmatch(entry)))
+    return list(dict.fromkeys(files))
 
 
 def read_done(folder: RunFolder, stage: str) -> Done | None:

@@ -47,7 +47,8 @@ def study_of(run: Run, *, plugin_folders: Sequence[Path] = (), trust: bool = Fal
     """
     allowed = plugins.check_folders(plugin_folders)
     named = runs.plugins_named_by(run)
-    if unknown := [str(path) for path in named if path.resolve() not in allowed and not trust]:
+    foreign = [path for path in named if path.resolve() not in allowed]
+    if unknown := [] if trust else [str(p) for p in (*foreign, *runs.tasks_named_by(run))]:
         raise BadInput(
             f"run {run.run} names code that is not part of assay: {', '.join(unknown)}. It is not "
             "loaded unless you say so: give it with --plugins, or all of it with --trust-plugins"

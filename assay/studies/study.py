@@ -18,7 +18,8 @@ from assay.performance.rounds import RoundSettings
 from assay.studies import lists
 from assay.studies.config_file import unquote
 from assay.subjects.decode import names as decode_names
-from assay.train import optimizer_choice
+from assay.train import entries as plugin_entries
+from assay.train import eval_choice, optimizer_choice
 from assay.workloads.spec import DTYPES, MASKS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -99,6 +100,9 @@ class Study:
     train_most_tokens: int = _read(int)
     train_most_seconds: int = _read(int)
     train_optimizers: tuple[str, ...] = field(metadata={"kind": "optimizers", "options": True})
+    train_evals: tuple[str, ...] = field(metadata={"kind": "evals", "options": True})
+    eval_models: tuple[str, ...] = _read(lists.entries)
+    eval_dtype: str = _read(partial(lists.word, allowed=("float32", "float16", "bfloat16")))
     train_learning_rate: float = _read(lists.number)
     train_least_learning_rate: float = _read(lists.number)
     train_warmup: int = _read(int)
@@ -185,7 +189,7 @@ def build(
             if "many" in item.metadata:
                 folders += _files(unquote(config[symbol]).split(","))
             elif "options" in item.metadata:
-                folders += _files(map(optimizer_choice.place, unquote(config[symbol]).split(",")))
+                folders += _files(map(plugin_entries.place, unquote(config[symbol]).split(",")))
             elif "layouts" in item.metadata:
                 folders += _files(map(decode_names.place, unquote(config[symbol]).split(",")))
         except BadInput as error:
@@ -206,7 +210,7 @@ def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> A
     if "layouts" in metadata:
         return _with_layouts(text, folders)
     if "options" in metadata:
-        return _optimizers(text, folders)
+        return _with_options(kind, text, folders)
     if metadata["empty"] and not text:
         return ()
     return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
@@ -251,19 +255,21 @@ def _with_layouts(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     return tuple(named)
 
 
-def _optimizers(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    """Optimizers with their options, each by the name that `optimizer_choice` gives it."""
+def _with_options(kind: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
+    """Plugins with their options, each by the name that the reader of its kind gives it; there may
+    be no evals."""
+    if kind == eval_choice.KIND and not text:
+        return ()
+    chosen = {module.KIND: module.chosen for module in (optimizer_choice, eval_choice)}[kind]
     entries = lists.some_entries(text)
+    folders = [*folders, *_files(map(plugin_entries.place, entries))]
     names = []
     for entry in entries:
-        path = optimizer_choice.place(entry)
-        own = entry.removeprefix(path)
-        names.append(
-            optimizer_choice.chosen(
-                _found(optimizer_choice.KIND, path, folders) + own, [*folders, *_files([path])]
-            ).name
-        )
+        path = plugin_entries.place(entry)
+        names.append(chosen(_found(kind, path, folders) + entry.removeprefix(path), folders).name)
     lists.refuse_repeats(names, entries=entries)
+    if kind == eval_choice.KIND:
+        eval_choice.all_chosen(names, folders)
     return tuple(names)
 
 

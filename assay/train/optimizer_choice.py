@@ -10,10 +10,10 @@ from typing import Any
 
 from assay import plugins
 from assay.errors import BadInput
+from assay.train import entries
 from assay.train.pruning_plan import NO_PRUNING, SCORES, STATE_SCORES, PruningPlan
 
 KIND = "optimizers"
-SEPARATOR = "+"
 SHARED: Mapping[str, Any] = {
     "rate": 1.0,  # times TRAIN_LEARNING_RATE
     "prune": NO_PRUNING,  # or a score of train/scores.py
@@ -23,7 +23,6 @@ SHARED: Mapping[str, Any] = {
     "prune_every": 50,  # steps
 }
 DEFAULT = "adamw"
-_TRUTH = {"True": True, "False": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +35,7 @@ class OptimizerChoice:
     @property
     def name(self) -> str:
         """The entry again, its options in order: two that mean the same have one name."""
-        options = [f"{name}={value}" for name, value in sorted(self.given.items())]
-        return SEPARATOR.join([self.plugin.name, *options])
+        return entries.written(self.plugin, self.given)
 
     @property
     def own_options(self) -> dict[str, Any]:
@@ -90,18 +88,7 @@ class OptimizerChoice:
 
 def chosen(entry: str, folders: Sequence[Path] = ()) -> OptimizerChoice:
     """The choice that an entry names; BadInput where its file or an option is unknown."""
-    name, *words = entry.split(SEPARATOR)
-    plugin = plugins.find(KIND, name, folders)
-    known = {**SHARED, **plugin.literals["OPTIONS"]}
-    given: dict[str, Any] = {}
-    for word in words:
-        option, equals, text = word.partition("=")
-        if not equals or option not in known or option in given:
-            raise BadInput(
-                f"{word!r} in {entry!r} sets no option of {plugin.name}, or sets it again; wanted "
-                f"NAME=VALUE, the names are {', '.join(known)}"
-            )
-        given[option] = _read(option, text, type(known[option]))
+    plugin, given = entries.read(KIND, entry, SHARED, folders)
     choice = OptimizerChoice(plugin=plugin, given=given)
     if choice.rate <= 0:
         raise BadInput(f"rate={choice.rate} in {entry!r} is not above 0; give such as 0.5")
@@ -111,15 +98,3 @@ def chosen(entry: str, folders: Sequence[Path] = ()) -> OptimizerChoice:
             f"{', '.join(SCORES)}"
         )
     return choice
-
-
-def place(entry: str) -> str:
-    """The name or path of the file that an entry begins with."""
-    return entry.partition(SEPARATOR)[0]
-
-
-def _read(option: str, text: str, kind: type) -> Any:
-    try:
-        return _TRUTH[text] if kind is bool else kind(text)
-    except (ValueError, KeyError):
-        raise BadInput(f"{option}={text} cannot be read; wanted {kind.__name__}") from None

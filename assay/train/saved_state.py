@@ -81,6 +81,11 @@ def last(folder: Path) -> Position | None:
         raise BadInput(f"{path} cannot be read ({error}); {_AGAIN}") from error
 
 
+def weights_of(folder: Path, position: Position) -> Path:
+    """The checkpoint of a position."""
+    return _files(folder, position.step)[0]
+
+
 def restore(
     folder: Path,
     position: Position,

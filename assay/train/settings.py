@@ -50,6 +50,7 @@ class TrainSettings:
     windows: int  # of the validation stream; 0: all
     sample_tokens: int  # generated at the end
     part_metrics: bool
+    evals: tuple[str, ...] = ()  # entries of TRAIN_EVALS, scored at the end
 
     def __post_init__(self) -> None:
         for name in ("evaluate_every", "save_every"):

@@ -187,6 +187,15 @@ class Trainer:
         self._since = time.monotonic()  # what is evaluated is not trained
         return losses
 
+    @torch.no_grad()
+    def logits(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Logits of tokens [B, T] as an evaluation computes them, [B, T, vocabulary]."""
+        self.model.eval()
+        with self._autocast():
+            logits, _ = self.model(tokens)
+        self.model.train()
+        return logits
+
     def is_best(self, loss: float) -> bool:
         """Note the loss of an evaluation; True where it is the least, and then write the model."""
         if self.pruning and self.step < self.pruning.plan.last:
@@ -272,7 +281,7 @@ def padded(vocabulary: int) -> int:
 
 def _identity(settings: TrainSettings) -> dict[str, Any]:
     """Settings that a resumed run must share: all but where it ends and what it writes."""
-    free = ("data_folder", "sample_tokens", "most_seconds", "part_metrics")
+    free = ("data_folder", "sample_tokens", "most_seconds", "part_metrics", "evals")
     return {name: value for name, value in vars(settings).items() if name not in free}
 
 

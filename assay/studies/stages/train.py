@@ -19,6 +19,7 @@ from assay.studies.cell import Batch, Cell, options_of, settings_of
 from assay.studies.stages import models
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
+from assay.train.eval_choice import all_chosen
 from assay.train.optimizer_choice import chosen
 from assay.train.settings import TrainSettings
 
@@ -43,6 +44,8 @@ def cells(study: Study) -> list[Cell]:
             "(docs/models.md), as GPT2_MLA_TAG"
         )
     _require_place(study)
+    for choice in all_chosen(study.train_evals, study.plugin_folders):
+        choice.require()
     arms = product(study.train_seeds, selected, study.train_optimizers)
     return [_cell(model, optimizer, seed, study) for seed, model, optimizer in arms]
 
@@ -153,6 +156,13 @@ def _trained(
         yield _ended(settings, "failed", reason)
         return
     yield from training.summary()
+    if settings.evals:
+        from assay.train.evaluated_models import in_training
+        from assay.train.evaluation import evaluated
+
+        place = {"seed": settings.seed, "step": trainer.step}
+        model, folders = in_training(trainer), cell.plugin_folders
+        yield from evaluated(model, settings.evals, folders=folders, data=place)
 
 
 def _cell(model: SelectedModel, optimizer: str, seed: int, study: Study) -> Cell:
@@ -166,6 +176,7 @@ def _cell(model: SelectedModel, optimizer: str, seed: int, study: Study) -> Cell
     kinds = {"datasets": settings.dataset, "tokenizers": settings.tokenizer}
     files = [plugins.find(kind, name, study.plugin_folders).path for kind, name in kinds.items()]
     files.append(choice.plugin.path)
+    files += [each.plugin.path for each in all_chosen(settings.evals, study.plugin_folders)]
     return Cell(
         name=f"{settings.arm}/s{seed}",
         subjects=(settings.arm,),
