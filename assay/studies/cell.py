@@ -34,6 +34,7 @@ class Cell:
     kind: str = "sequence"
     probe_kind: str = "probes"  # of plugins that the probes are
     files: tuple[Path, ...] = ()  # beside its plugins: what else its results depend on
+    launch: dict[str, Any] = field(default_factory=dict)  # its processes; no result depends on them
     # Given to run(cell) of a stage that STREAMS: the cell's own folder, and the number of batches
     # that the log holds already.
     folder: Path | None = None
@@ -134,8 +135,8 @@ def fingerprint(stage: str, cell: Cell, host: Host) -> str:
     packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
     subject = [subjects.file_of(cell.kind)] if cell.workload else []
     described = msgspec.to_builtins(cell, enc_hook=os.fspath)
-    for place in ("plugin_folders", "files", "folder", "durable_batches"):
-        del described[place]  # their content counts, or where an attempt begins
+    for place in ("plugin_folders", "files", "folder", "durable_batches", "launch"):
+        del described[place]  # their content counts, or where and how an attempt begins
     return digest(
         {
             "stage": stage,

@@ -16,6 +16,7 @@ from assay.records.schema import KEYS, SCHEMA, Run, Session
 from assay.studies import config_file, kconfig, plan, study
 from assay.studies.execute import ActiveRun
 from assay.studies.study import Study
+from assay.train.processes import device_of
 
 _TRAIN = "train"  # the stage that trains models
 
@@ -134,13 +135,19 @@ def _keys(settings: Study, host: Host) -> dict[str, Any]:
         }
     return {
         **own,
-        "devices": [plan.on_device(settings, host).device],
+        "devices": _devices(settings, plan.on_device(settings, host).device),
         "seed": settings.seed,
         "commit": host.commit,
         "dirty": host.dirty,
         "host": host.fingerprint,
         "versions": host.versions,
     }
+
+
+def _devices(settings: Study, device: str) -> list[str]:
+    """All that a run computes on: a GPU for each process, or the one CPU for all of them."""
+    count = settings.train_processes if _TRAIN in settings.stages else 1
+    return list(dict.fromkeys(device_of(device, rank) for rank in range(count)))
 
 
 def _why_null(key: str, settings: Study, host: Host) -> str:

@@ -19,7 +19,7 @@ from assay.studies import lists
 from assay.studies.config_file import unquote
 from assay.subjects.decode import names as decode_names
 from assay.train import entries as plugin_entries
-from assay.train import eval_choice, optimizer_choice
+from assay.train import eval_choice, optimizer_choice, processes
 from assay.workloads.spec import DTYPES, MASKS
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -96,6 +96,8 @@ class Study:
     train_dropout: float = _read(lists.number)
     train_batch: int = _read(int)
     train_micro_batch: int = _read(int)
+    train_parallel: str = _read(partial(lists.word, allowed=processes.KINDS))
+    train_processes: int = _read(int)
     train_steps: int = _read(int)
     train_most_tokens: int = _read(int)
     train_most_seconds: int = _read(int)

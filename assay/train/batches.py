@@ -6,7 +6,7 @@ batch of step 1,000.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -62,7 +62,7 @@ class ValidationWindows:
             raise BadInput(f"{count} validation windows were asked for; give 0 for all of them")
         there = _windows(tokens, length, "validation")
         self.count = min(count, there) if count else there
-        self._tokens, self._length = tokens, length
+        self._tokens, self.length = tokens, length
 
     def require(self, wanted: int) -> None:
         """Refuse a loss of a few windows, which says more about them than about a model, unless
@@ -71,22 +71,26 @@ class ValidationWindows:
         if self.count < least:
             raise BadInput(
                 f"the validation data has {len(self._tokens):,} tokens, which are {self.count} "
-                f"windows of {self._length}; at least {least} are wanted: give more text, or a "
+                f"windows of {self.length}; at least {least} are wanted: give more text, or a "
                 "smaller TRAIN_LENGTH"
             )
 
-    def batches(self, batch: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Inputs and targets, int64 [batch, length] each; the last batch may have fewer rows."""
-        for start in range(0, self.count, batch):
-            windows = list(range(start, min(start + batch, self.count)))
-            yield _inputs_and_targets(self._tokens, windows, self._length)
+    def batches(
+        self, batch: int, numbers: Sequence[int] | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Inputs and targets, int64 [batch, length] each, of all windows or of those `numbers`; the
+        last batch may have fewer rows."""
+        numbers = range(self.count) if numbers is None else numbers
+        for start in range(0, len(numbers), batch):
+            windows = list(numbers[start : start + batch])
+            yield _inputs_and_targets(self._tokens, windows, self.length)
 
     @cached_property
     def digest(self) -> str:
         """The sha256 of the windows' tokens: two runs with the same one read the same stream."""
-        digest = hashlib.sha256(b"%d windows of %d tokens\n" % (self.count, self._length + 1))
+        digest = hashlib.sha256(b"%d windows of %d tokens\n" % (self.count, self.length + 1))
         for number in range(self.count):
-            window = self._tokens.window(number * self._length, self._length + 1)
+            window = self._tokens.window(number * self.length, self.length + 1)
             digest.update(window.astype("<i8").tobytes())
         return digest.hexdigest()
 

@@ -1,6 +1,7 @@
 """The models that evals score: one in training, a saved state of one, or a pretrained one."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 
 def in_training(trainer: "Trainer") -> TextModel:
-    """The model of a run with the weights that it has now."""
+    """The model of a run with the weights that it has now. All processes must ask for it."""
+    model = trainer.whole_model()
     return _of_family(
-        trainer.model,
+        model,
         trainer.data.tokenizer,
-        logits=trainer.logits,
+        logits=partial(trainer.logits, model),
         name=trainer.settings.arm,
         state={"weights": "those of the last step", "step": trainer.step},
         device=trainer.device,

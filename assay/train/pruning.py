@@ -14,6 +14,7 @@ from torch import nn
 
 from assay.errors import BadInput
 from assay.train.matrices import layer_of, linear_maps
+from assay.train.parallel import sharded, whole
 from assay.train.pruning_plan import PruningPlan
 from assay.train.scores import score
 
@@ -72,7 +73,7 @@ class Pruning:
     def zeros(self) -> int:
         """Pruned weights, counted in the weights themselves; one that came back is not counted."""
         return sum(
-            int(((weight == 0) & ~kept).sum())
+            int(whole(((weight == 0) & ~kept).sum()))
             for weight, kept in zip(self._weights, self.kept, strict=True)
         )
 
@@ -102,15 +103,16 @@ class Pruning:
             kept[ties[: count - int(below.sum())]] = False
         parts = kept.split([self.kept[number].numel() for number in members])
         for number, part in zip(members, parts, strict=True):
-            self.kept[number] &= part.view_as(self.kept[number])
+            own = self.kept[number]
+            own &= sharded(part.view(own.shape), like=own)
 
     def _score(self, number: int) -> torch.Tensor:
-        """The scores of a map; pruned weights are below all others."""
+        """The scores of a whole map; pruned weights are below all others."""
         weight, state = self._weights[number], self._optimizer.state[self._weights[number]]
         moments = tuple(state[name] for name in _MOMENTS) if _MOMENTS[0] in state else None
         movement = self._movement[number] if self._movement else None
         values = score(self.plan.score, weight, moments, movement).float()
-        return values.masked_fill(~self.kept[number], float("-inf"))
+        return whole(values.masked_fill(~self.kept[number], float("-inf")))
 
     def _add_to(self, optimizer: torch.optim.Optimizer, saved: dict[str, Any]) -> None:
         for number, index in enumerate(self._indices(optimizer)):

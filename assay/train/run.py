@@ -95,6 +95,8 @@ class TrainingRun:
             "stopped_by": trainer.stopped_by(),
             "micro_batch": trainer.position.micro_batch,
             "device": str(trainer.device),
+            "parallel": trainer.parallel.kind,
+            "processes": trainer.parallel.world,
         }
         yield self._measurement(
             "final_val_loss", fmean(self.losses), "nats", self.losses, STREAM, **about
@@ -139,7 +141,7 @@ class TrainingRun:
             ("model_tflop_per_s", self._tflop(rate), "TFLOP/s", FLOPS),
         ]
         if trainer.device.type == "cuda":
-            source = "torch's allocator, since the process began"
+            source = "torch's allocator, since the process began; of several the most"
             values.append(("peak_bytes", self._peak(), "B", source))
         readings = self.telemetry.latest() if self.telemetry else {}
         values += [(name, value, UNITS[name], READING) for name, value in readings.items()]
@@ -178,8 +180,10 @@ class TrainingRun:
         return ", ".join(words)
 
     def _peak(self) -> int:
-        """Bytes that torch's allocator held at most since the process began."""
-        return torch.cuda.max_memory_allocated(self.trainer.device)
+        """Bytes that torch's allocator held at most since the process began, in the process where
+        that is most."""
+        own = torch.cuda.max_memory_allocated(self.trainer.device)
+        return int(self.trainer.parallel.most(own))
 
     def _unmoved(self) -> Measurement:
         names = self.trainer.unmoved()
@@ -222,9 +226,10 @@ class TrainingRun:
 
     def _parts(self) -> Iterator[Measurement]:
         trainer = self.trainer
-        with gate_means(trainer.model) as means:
-            trainer.evaluate()
-        for name, value in (codec_metrics(trainer.model) | means()).items():
+        model = trainer.whole_model()
+        with gate_means(model) as means:
+            trainer.evaluate_whole(model)
+        for name, value in (codec_metrics(model) | means()).items():
             yield self._measurement(f"part.{name}", value, "1")
 
     def _sample(self) -> Measurement:
@@ -234,9 +239,9 @@ class TrainingRun:
         count = min(trainer.settings.sample_tokens, trainer.settings.length - 1)
         start = torch.tensor([[trainer.data.tokenizer.end]], device=trainer.device)
         generator = torch.Generator(trainer.device).manual_seed(trainer.settings.seed)
-        trainer.model.eval()
-        tokens = generate(trainer.model, start, tokens=count, generator=generator)[0, 1:].tolist()
-        trainer.model.train()
+        model = trainer.whole_model().eval()
+        tokens = generate(model, start, tokens=count, generator=generator)[0, 1:].tolist()
+        model.train()
         known = [token for token in tokens if token < trainer.data.vocabulary]
         text = trainer.data.tokenizer.decode(known)
         return self._measurement("generated_tokens", len(tokens), "count", text=text)

@@ -1,13 +1,16 @@
 """The state of a training run on disk: weights, optimizer, random numbers and where it stands.
 
     step-000100.safetensors          a checkpoint of the model (models/gpt2/checkpoint.py)
-    step-000100.optimizer.safetensors   tensors of the optimizer and of random generators
+    step-000100.optimizer.safetensors   tensors of the optimizer and of random generators, those of
+                                     further processes by their rank
     last.json                        the step that both belong to, numbers, digests; written last
 
 A process may be killed at any moment: `last.json` names files that are whole, and those of an older
 step are removed only after it is written. Nothing is pickled, nothing in a file is executed.
+Tensors are whole, so that a run may go on in another number of processes.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +24,11 @@ from safetensors.torch import load_file
 from assay.errors import BadInput
 from assay.models.gpt2 import checkpoint, weights_file
 from assay.records.durable import make_folder, write_atomically
+from assay.train.parallel import ONE_PROCESS, OneProcess, own_seed, sharded, whole
 
 FORMAT = "assay-training-state"
 LAST, BEST = "last.json", "best.safetensors"
+_OPTIMIZER = "optimizer"
 _AGAIN = "remove this folder to train from the start, or take another copy of it"
 
 
@@ -42,19 +47,37 @@ class Position:
     weights_digest: str = ""
     optimizer_digest: str = ""
     optimizer: dict[str, Any] = field(default_factory=dict)  # its numbers and groups
+    processes: int = 1
 
 
 def save(
-    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, position: Position
+    folder: Path,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    position: Position,
+    parallel: OneProcess,
 ) -> Position:
-    """Write the state of a step whole, then make it the last; returns it with its digests."""
+    """Write the state of a step whole, then make it the last; returns it with its digests, which
+    the first process alone has."""
+    tensors, numbers = _flattened(optimizer.state_dict())
+    tensors |= _random_states(model, parallel)
+    complete = parallel.whole(model)
+    written = parallel.first(lambda: _write(folder, complete, tensors, numbers, position))
+    return written or position
+
+
+def _write(
+    folder: Path,
+    model: torch.nn.Module,
+    tensors: dict[str, torch.Tensor],
+    numbers: dict[str, Any],
+    position: Position,
+) -> Position:
     make_folder(folder)
     weights, tensors_file = _files(folder, position.step)
     saved = checkpoint.save(model, weights, step=position.step)
-    tensors, numbers = _flattened(optimizer.state_dict())
-    tensors |= _random_states(model)
     weights_file.write_tensors(tensors_file, tensors, {"format": FORMAT})
-    whole = msgspec.convert(
+    complete = msgspec.convert(
         msgspec.to_builtins(position)
         | {
             "weights_digest": saved.digest,
@@ -63,11 +86,11 @@ def save(
         },
         Position,
     )
-    write_atomically(folder / LAST, msgspec.json.encode(whole))
+    write_atomically(folder / LAST, msgspec.json.encode(complete))
     for other in folder.glob("step-*.safetensors"):
         if other not in (weights, tensors_file):
             other.unlink()
-    return whole
+    return complete
 
 
 def last(folder: Path) -> Position | None:
@@ -92,9 +115,11 @@ def restore(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
     folders: Sequence[Path] = (),
+    parallel: OneProcess = ONE_PROCESS,
 ) -> None:
     """Fill a model and its optimizer, made as at the start, with the state of a position; parts of
-    a user's own are in `folders`."""
+    a user's own are in `folders`. A process that the state has no random numbers of draws its own.
+    """
     weights, tensors_file = _files(folder, position.step)
     try:
         loaded = checkpoint.load(
@@ -104,17 +129,35 @@ def restore(
         raise BadInput(f"{error}; or {_AGAIN}") from error
     if checkpoint.identity(weights).digest != position.weights_digest:
         raise BadInput(f"{weights} is not the one that {folder / LAST} names; {_AGAIN}")
-    model.load_state_dict(loaded.state_dict())
+    own = model.state_dict()
+    model.load_state_dict({n: sharded(t, like=own[n]) for n, t in loaded.state_dict().items()})
     try:
         tensors = load_file(tensors_file)
     except (OSError, SafetensorError) as error:
         raise BadInput(f"{tensors_file} cannot be read ({error}); {_AGAIN}") from error
     if weights_file.digest_of(tensors) != position.optimizer_digest:
         raise BadInput(f"{tensors_file} was changed after it was written; {_AGAIN}")
-    torch.set_rng_state(tensors.pop("random.cpu"))
-    if "random.cuda" in tensors:
-        torch.cuda.set_rng_state(tensors.pop("random.cuda"), next(model.parameters()).device)
-    optimizer.load_state_dict(_unflattened(tensors, position.optimizer))
+    _draw_on(tensors, model, parallel, position)
+    entries = {name: value for name, value in tensors.items() if name.startswith(_OPTIMIZER)}
+    state = _unflattened(entries, position.optimizer)
+    weights_by_number = [weight for group in optimizer.param_groups for weight in group["params"]]
+    for number, values in state["state"].items():
+        weight = weights_by_number[number]
+        for name, value in values.items():
+            if isinstance(value, torch.Tensor) and value.shape == weight.shape:
+                values[name] = sharded(value, like=weight)
+    optimizer.load_state_dict(state)
+
+
+def digests(model: torch.nn.Module) -> dict[str, str]:
+    """Digests of the trained parameters by name, the same in any number of processes."""
+    return {
+        name: hashlib.sha256(
+            whole(p.detach()).cpu().contiguous().view(torch.uint8).numpy()
+        ).hexdigest()[:16]
+        for name, p in model.named_parameters()
+        if p.requires_grad
+    }
 
 
 def _files(folder: Path, step: int) -> tuple[Path, Path]:
@@ -122,12 +165,38 @@ def _files(folder: Path, step: int) -> tuple[Path, Path]:
     return folder / f"{name}.safetensors", folder / f"{name}.optimizer.safetensors"
 
 
-def _random_states(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def _random_states(model: torch.nn.Module, parallel: OneProcess) -> dict[str, torch.Tensor]:
+    """The states of the random generators of every process."""
     device = next(model.parameters()).device
-    states = {"random.cpu": torch.get_rng_state()}
+    states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
-        states["random.cuda"] = torch.cuda.get_rng_state(device)
-    return states
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return {
+        _random(kind, rank): own
+        for kind, state in states.items()
+        for rank, own in enumerate(parallel.gathered(state))
+    }
+
+
+def _random(kind: str, rank: int) -> str:
+    return f"random.{kind}" + (f".{rank}" if rank else "")
+
+
+def _draw_on(
+    tensors: dict[str, torch.Tensor],
+    model: torch.nn.Module,
+    parallel: OneProcess,
+    position: Position,
+) -> None:
+    """Draw on from where this process was left, or anew where it was not there."""
+    kept = {kind: tensors.get(_random(kind, parallel.rank)) for kind in ("cpu", "cuda")}
+    if kept["cpu"] is None:
+        digest = int(position.weights_digest[-8:], 16)
+        torch.manual_seed(own_seed([digest, position.step, parallel.rank]))
+        return
+    torch.set_rng_state(kept["cpu"])
+    if kept["cuda"] is not None:
+        torch.cuda.set_rng_state(kept["cuda"], next(model.parameters()).device)
 
 
 def _flattened(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -137,7 +206,7 @@ def _flattened(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str
     for index, entries in state["state"].items():
         for name, value in entries.items():
             if isinstance(value, torch.Tensor):
-                tensors[f"optimizer.{index}.{name}"] = value.detach().cpu().contiguous()
+                tensors[f"{_OPTIMIZER}.{index}.{name}"] = whole(value.detach()).cpu().contiguous()
             else:
                 numbers.setdefault(str(index), {})[name] = value
     return tensors, {"numbers": numbers, "groups": state["param_groups"]}

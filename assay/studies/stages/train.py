@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,23 +15,26 @@ from assay.errors import BadInput, CannotRunHere
 from assay.instruments.telemetry import Telemetry
 from assay.records.schema import MODELS, Measurement, Record
 from assay.records.verdicts import WRONG
+from assay.studies import ranks
 from assay.studies.cell import Batch, Cell, options_of, settings_of
 from assay.studies.stages import models
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
 from assay.train.eval_choice import all_chosen
 from assay.train.optimizer_choice import chosen
+from assay.train.processes import NONE, Processes
 from assay.train.settings import TrainSettings
 
 if TYPE_CHECKING:
     from assay.train.data import PreparedData
+    from assay.train.parallel import OneProcess
 
 AFTER = ("host", "models")
 FAILS_ON = ("failed", "oom", "timeout")
 REQUIRES = ("torch", "safetensors")
 STREAMS = True
 USES = ("torch",)
-_END = "final_val_loss"
+_STAGE, _END = "train", "final_val_loss"
 
 
 def cells(study: Study) -> list[Cell]:
@@ -81,7 +84,6 @@ def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
     """Yield a batch of measurements at each report, and the end of the run."""
     settings = settings_of(cell, TrainSettings)
     yield Begin(settings.arm)
-    (model,) = select([settings.model], cell.plugin_folders).models
     try:
         prepared = _prepared(cell, settings)
     except CannotRunHere as error:  # a package or a hub that is not there
@@ -92,9 +94,38 @@ def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
         return
     try:
         with _folder(cell) as folder:
-            yield from _trained(cell, settings, model, prepared, folder)
+            in_folder = replace(cell, folder=folder)
+            items = _in_ranks(in_folder) if cell.launch else _alone(in_folder, prepared)
+            for item in items:
+                if isinstance(item, Batch) and not cell.folder:
+                    yield from item.measurements
+                else:
+                    yield item
     except (BadInput, CannotRunHere) as error:
         yield _ended(settings, "failed", str(error))
+
+
+def _alone(cell: Cell, prepared: "PreparedData") -> Iterator[Begin | Measurement | Batch]:
+    from assay.train.parallel import ONE_PROCESS
+
+    return _trained(cell, prepared, ONE_PROCESS)
+
+
+def in_rank(cell: Cell, parallel: "OneProcess") -> Iterator[Begin | Measurement | Batch]:
+    """Train in one of several processes; all of them must take what this yields."""
+    try:
+        yield from _trained(cell, _prepared(cell, settings_of(cell, TrainSettings)), parallel)
+    except (BadInput, CannotRunHere) as error:
+        yield _ended(settings_of(cell, TrainSettings), "failed", str(error))
+
+
+def _in_ranks(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
+    settings = settings_of(cell, TrainSettings)
+    try:
+        yield from ranks.items(_STAGE, cell, cell.launch["count"])
+    except ranks.RankFailed as failure:
+        status = "oom" if failure.ending == "oom" else "failed"
+        yield _ended(settings, status, f"{failure}; resume goes on from the state that was saved last")
 
 
 @contextmanager
@@ -121,33 +152,29 @@ def _prepared(cell: Cell, settings: TrainSettings) -> "PreparedData":
 
 
 def _trained(
-    cell: Cell,
-    settings: TrainSettings,
-    model: SelectedModel,
-    prepared: "PreparedData",
-    folder: Path,
+    cell: Cell, prepared: "PreparedData", parallel: "OneProcess"
 ) -> Iterator[Begin | Measurement | Batch]:
     from assay.train.run import TrainingRun
     from assay.train.trainer import LossNotFinite, Trainer, prepare_process
 
-    assert model.variant
-    for warning in settings.warnings():
+    settings, folder = settings_of(cell, TrainSettings), cell.folder
+    (model,) = select([settings.model], cell.plugin_folders).models
+    assert model.variant and folder
+    for warning in settings.warnings() if parallel.rank == 0 else ():
         print(f"{settings.arm}: {warning}", file=sys.stderr)
     prepare_process(settings, cell.device)  # before anything is computed, as a ceiling is
     ceiling = None if cell.device == "cpu" else peaks.matmul_rate(cell.device)
     trainer = Trainer(
         settings, model.variant, dict(model.options), prepared,
-        device=cell.device, folder=folder, folders=cell.plugin_folders,
+        device=cell.device, folder=folder, folders=cell.plugin_folders, parallel=parallel,
     )  # fmt: skip
-    telemetry = Telemetry(host.inspect(commit=False), cell.device)
+    telemetry = Telemetry(host.inspect(commit=False), cell.device) if parallel.rank == 0 else None
+    ceiling = ceiling and ceiling * parallel.world
     training = TrainingRun(trainer=trainer, telemetry=telemetry, ceiling=ceiling)
     try:
         for update in training.updates():
             yield Begin(settings.arm, case=update.words)
-            if cell.folder:
-                yield Batch(update.number, update.total, update.measurements)
-            else:
-                yield from update.measurements
+            yield Batch(update.number, update.total, update.measurements)
     except LossNotFinite as error:
         kept = trainer.position.weights_digest and f"the state before it is in {folder}"
         reason = (
@@ -162,7 +189,8 @@ def _trained(
 
         place = {"seed": settings.seed, "step": trainer.step}
         model, folders = in_training(trainer), cell.plugin_folders
-        yield from evaluated(model, settings.evals, folders=folders, data=place)
+        if parallel.rank == 0:
+            yield from evaluated(model, settings.evals, folders=folders, data=place)
 
 
 def _cell(model: SelectedModel, optimizer: str, seed: int, study: Study) -> Cell:
@@ -177,6 +205,7 @@ def _cell(model: SelectedModel, optimizer: str, seed: int, study: Study) -> Cell
     files = [plugins.find(kind, name, study.plugin_folders).path for kind, name in kinds.items()]
     files.append(choice.plugin.path)
     files += [each.plugin.path for each in all_chosen(settings.evals, study.plugin_folders)]
+    processes = _processes(study, settings)
     return Cell(
         name=f"{settings.arm}/s{seed}",
         subjects=(settings.arm,),
@@ -184,7 +213,18 @@ def _cell(model: SelectedModel, optimizer: str, seed: int, study: Study) -> Cell
         options=options_of(settings),
         kind="",
         files=(*files, *sorted(part.path for part in model.variant.parts.values())),
+        launch={} if processes.kind == NONE else vars(processes),
     )
+
+
+def _processes(study: Study, settings: TrainSettings) -> Processes:
+    """The processes of each run; refused where they do not suit its settings or this machine."""
+    processes = Processes(kind=study.train_parallel, count=study.train_processes)
+    _, _, index = study.device.partition(":")
+    there = len(host.inspect(commit=False).accelerators) if processes.count > 1 and index else 1
+    first = int(index or 0)
+    processes.require(settings, device=study.device, accelerators=max(1, there - first))
+    return processes
 
 
 def settings_for(study: Study, model: str, optimizer: str, seed: int) -> TrainSettings:

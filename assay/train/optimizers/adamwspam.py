@@ -21,6 +21,7 @@ from torch import nn
 
 from assay.errors import BadInput
 from assay.train.optimizers._groups import BETAS, groups
+from assay.train.parallel import whole
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"theta": 5000.0, "interval": 500, "warmup": 150, "settle": 20, "spike": 0.0}
@@ -91,7 +92,8 @@ class SpikeAwareAdamW(torch.optim.AdamW):
         if not first["spike"]:
             return False
         gradients = [p.grad for group in self.param_groups for p in group["params"]]
-        norm = float(torch.nn.utils.get_total_norm([g for g in gradients if g is not None]))
+        total = torch.nn.utils.get_total_norm([g for g in gradients if g is not None])
+        norm = float(whole(total))
         norms = first["norms"]
         high = len(norms) >= _FEWEST_NORMS and (
             norm > fmean(norms) + first["spike"] * max(pstdev(norms), 1e-12)

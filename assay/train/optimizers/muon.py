@@ -13,6 +13,7 @@ from torch import nn
 
 from assay.errors import BadInput
 from assay.train.optimizers._matrix_rule import MatrixRule
+from assay.train.parallel import sharded, whole
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"momentum": 0.95, "iterations": 5}
@@ -43,8 +44,8 @@ class Muon(MatrixRule):
             state |= {"step": torch.zeros(()), "momentum_buffer": torch.zeros_like(weight)}
         buffer = state["momentum_buffer"].lerp_(weight.grad, 1 - options["momentum"])
         ahead = weight.grad.lerp(buffer, options["momentum"])  # Nesterov's
-        near = orthogonal(ahead, options["iterations"]).to(weight.dtype)
-        return near * (_RMS * sqrt(max(weight.shape)))
+        near = orthogonal(whole(ahead), options["iterations"]).to(weight.dtype)
+        return sharded(near * (_RMS * sqrt(max(weight.shape))), like=weight)
 
 
 def orthogonal(matrix: torch.Tensor, iterations: int) -> torch.Tensor:

@@ -14,6 +14,7 @@ from torch import nn
 
 from assay.errors import BadInput
 from assay.train.optimizers._matrix_rule import MatrixRule
+from assay.train.parallel import sharded, whole
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"iterations": 5, "factor": 0.2}
@@ -36,7 +37,8 @@ class SinkGD(MatrixRule):
     """Directions of the linear maps by Sinkhorn's iteration."""
 
     def direction(self, weight: nn.Parameter, options: dict[str, Any]) -> torch.Tensor:
-        return balanced(weight.grad, options["iterations"]) * options["factor"]
+        direction = balanced(whole(weight.grad), options["iterations"]) * options["factor"]
+        return sharded(direction, like=weight)
 
 
 def balanced(matrix: torch.Tensor, iterations: int) -> torch.Tensor:
