@@ -1,7 +1,7 @@
 """A command in a process of its own, with limits on time and memory.
 
-Memory is the resident size of the process, watched from outside: address-space limits would stop
-CUDA and XLA, which reserve far more than they use.
+Memory is the resident size of the process and of what it started, watched from outside:
+address-space limits would stop CUDA and XLA, which reserve far more than they use.
 """
 
 import ctypes
@@ -159,12 +159,21 @@ def _signal_name(number: int) -> str:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory of a process; 0 where it has just ended or the system does not say."""
+    """Resident memory of a process and of all that it started; 0 where it has just ended or the
+    system does not say."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(map(resident_bytes, _children(pid)))
+
+
+def _children(pid: int) -> list[int]:
+    """Processes that the first thread of a process started; none where the kernel does not say."""
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
 
 
 def kernel_oom_kills() -> int:

@@ -1,10 +1,11 @@
 """Start and resumption of a run: its folder, its run.json, and the lock that one process holds."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from assay import plugins
@@ -40,8 +41,14 @@ def resumed(path: Path, settings: Study, host: Host) -> Iterator[ActiveRun]:
         yield _begin(folder, settings, host, run.study, stages, sessions=run.sessions)
 
 
-def study_of(run: Run, *, plugin_folders: Sequence[Path] = (), trust: bool = False) -> Study:
-    """The study that a run was started with.
+def study_of(
+    run: Run,
+    changes: Mapping[str, str] = MappingProxyType({}),
+    *,
+    plugin_folders: Sequence[Path] = (),
+    trust: bool = False,
+) -> Study:
+    """The study that a run was started with, but for `changes` of symbols.
 
     Code that the run names is foreign: it must be among `plugin_folders`, which whoever asks has
     given, or be trusted as a whole.
@@ -62,7 +69,7 @@ def study_of(run: Run, *, plugin_folders: Sequence[Path] = (), trust: bool = Fal
             "start a new run with `assay study run`"
         )
     folders = [path for path in named if path.suffix != ".py"] if trust else []
-    return study.build(run.config, plugin_folders=[*allowed, *folders])
+    return study.build({**run.config, **changes}, plugin_folders=[*allowed, *folders])
 
 
 def latest(results: Path, settings: Study) -> Path | None:

@@ -137,7 +137,6 @@ class Replicas(_SeveralProcesses):
             _LossModule(model),
             device_ids=None if self.device.type == "cpu" else [self.device],
             find_unused_parameters=True,
-            broadcast_buffers=False,  # they are constants
         )
         return self._module
 

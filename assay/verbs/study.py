@@ -138,6 +138,10 @@ def resume(
     out: flags.Out = flags.RESULTS,
     plugins: flags.Plugins = None,
     trust: flags.TrustPlugins = False,
+    processes: Annotated[
+        int | None,
+        typer.Option("--processes", min=1, help="Go on training in so many (TRAIN_PROCESSES)."),
+    ] = None,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
@@ -151,7 +155,8 @@ def resume(
     from assay.verbs import _running
 
     path = path or newest_run(out)
-    study = session.study_of(open_run(path)[1], plugin_folders=plugins or (), trust=trust)
+    changes = {"TRAIN_PROCESSES": str(processes)} if processes else {}
+    study = session.study_of(open_run(path)[1], changes, plugin_folders=plugins or (), trust=trust)
     active = session.resumed(path, study, host.inspect())
     finish(_running.run(active, as_json=as_json))
 

@@ -11,36 +11,12 @@ from study_process import StudyProcess, wait_until
 
 pytest.importorskip("torch")
 
+from training_study import LONG, batches, of, settings, state
+
 from assay.errors import BadInput
 from assay.host import inspect
-from assay.records.identity import current
-from assay.records.schema import CELL_PROGRESS
 from assay.studies import kconfig, one_step
 from assay.studies.stages import train
-from assay.train import saved_state
-
-SMALL = {
-    "TRAIN_DATASET": "folder", "TRAIN_TOKENIZER": "byte", "TRAIN_LAYERS": 2, "TRAIN_HEADS": 2,
-    "TRAIN_WIDTH": 16, "TRAIN_LENGTH": 16, "TRAIN_BATCH": 4, "TRAIN_DROPOUT": "0.1",
-    "TRAIN_STEPS": 24, "TRAIN_WARMUP": 2, "TRAIN_LEARNING_RATE": "1e-2", "TRAIN_REPORT_EVERY": 2,
-    "TRAIN_EVALUATE_EVERY": 8, "TRAIN_SAVE_EVERY": 4, "TRAIN_WINDOWS": 3, "DEVICE_CPU": "y",
-    "TRAIN_SAMPLE_TOKENS": 5,
-}  # fmt: skip
-LONG = 400  # steps of a run that is killed
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("text")
-    draw = random.Random(0)
-    words = ("a", "head", "reads", "keys", "and", "values", "of", "its", "own")
-    for number in range(30):
-        (folder / f"{number}.txt").write_text(" ".join(draw.choice(words) for _ in range(80)))
-    return folder
-
-
-def settings(text: Path, **changes) -> dict:
-    return {**SMALL, "TRAIN_PLACE": text, "TRAIN_DATA_FOLDER": text.parent / "prepared", **changes}
 
 
 @pytest.fixture(scope="module")
@@ -49,15 +25,6 @@ def ran(text, tmp_path_factory) -> StudyProcess:
     chosen = settings(text, MODELS="GPT2,GPT2_RA", TRAIN_SEEDS="0,1")
     assert study.run("models", "train", **chosen) == 0, study.stderr
     return study
-
-
-def state(study: StudyProcess, cell: str) -> saved_state.Position:
-    return saved_state.last(study.run_folder.cell("train", cell))
-
-
-def of(study: StudyProcess, cell: str, metric: str) -> list:
-    records = current(study.records("train"))
-    return [r for r in records if (r.cell, r.metric) == (cell, metric)]
 
 
 def test_every_model_is_trained_with_every_seed(ran) -> None:
@@ -130,15 +97,6 @@ def test_one_step_covers_every_arm_with_its_data(text, tmp_path) -> None:
     assert {cell.options["steps"] for s in one_step.steps(study, tmp_path)
             for cell in s.cells if s.stage == "train"} == {1}  # fmt: skip
     assert len(train.cells(study)) == 6
-
-
-def batches(study: StudyProcess) -> int:
-    """The number of the last batch that is in the log."""
-    try:
-        progress = [r.value for r in study.records("train") if r.metric == CELL_PROGRESS]
-    except BadInput:  # there is no run yet
-        return 0
-    return int(max(progress, default=0))
 
 
 def kill_and_resume(study: StudyProcess, text: Path, *, kills: int) -> None:

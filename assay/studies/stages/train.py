@@ -125,7 +125,7 @@ def _in_ranks(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
         yield from ranks.items(_STAGE, cell, cell.launch["count"])
     except ranks.RankFailed as failure:
         status = "oom" if failure.ending == "oom" else "failed"
-        yield _ended(settings, status, f"{failure}; resume goes on from the state that was saved last")
+        yield _ended(settings, status, f"{failure}; resume goes on from the last saved state")
 
 
 @contextmanager
