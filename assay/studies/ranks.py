@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGTERM
@@ -62,7 +62,8 @@ def items(stage: str, cell: Cell, count: int) -> Iterator[Begin | Measurement | 
             for line in _lines(updates, agent):
                 item = msgspec.json.decode(line)
                 if "end" in item:
-                    agent.wait()
+                    with suppress(subprocess.TimeoutExpired):
+                        agent.wait(_PATIENCE_S)
                     return
                 yield _decoded(item)
                 os.write(answers, b"\n")

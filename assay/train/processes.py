@@ -4,6 +4,7 @@ Needs no torch. What several processes compute equals what one does (docs/parall
 is among the settings that a resumed run must share.
 """
 
+import sys
 from dataclasses import dataclass
 
 from assay.errors import BadInput
@@ -27,6 +28,8 @@ class Processes:
                 f"TRAIN_PROCESSES={self.count} with TRAIN_PARALLEL=none; wanted ddp or fsdp for "
                 "several processes"
             )
+        if self.kind != NONE and sys.platform == "win32":
+            raise BadInput(f"TRAIN_PARALLEL={self.kind} needs named pipes, which Windows lacks")
         for name, size in (("BATCH", settings.batch), ("MICRO_BATCH", settings.micro_batch)):
             if size % self.count:
                 raise BadInput(
@@ -38,7 +41,7 @@ class Processes:
                 f"TRAIN_COMPILED with TRAIN_PARALLEL={self.kind} is not supported; leave one of "
                 "them out"
             )
-        if device != "cpu":
+        if device.startswith("cuda:"):
             self._require_devices(settings, device, accelerators)
 
     def _require_devices(self, settings: TrainSettings, device: str, accelerators: int) -> None:

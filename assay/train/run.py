@@ -220,8 +220,11 @@ class TrainingRun:
     def _readings(self) -> Iterator[Measurement]:
         """Clock, power and temperature of the device, a sample for each report since this process
         began."""
-        settings = self.trainer.settings
+        settings, world = self.trainer.settings, self.trainer.parallel.world
         for reading in self.telemetry.measurements() if self.telemetry else ():
+            if reading.source and world > 1 and self.trainer.device.type == "cuda":
+                words = f"{reading.source}; of {self.trainer.device}, one of {world} devices"
+                reading = replace(reading, source=words)
             yield replace(reading, subject=settings.arm, data={"seed": settings.seed})
 
     def _parts(self) -> Iterator[Measurement]:

@@ -1,23 +1,29 @@
 """Trains cases one after the other in the processes that torchrun started: CASES.json OUT.
 
-A case is {name, kind, double, changes, folder, cut}: `changes` are to small_settings, and a
-run that is `cut` ends after so many reports, as if killed, and leaves its state in `folder`. Rank 0
-writes what became of each into OUT/NAME.safetensors and OUT/NAME.json. The test's own process
-trains with `trained` too, alone.
+A case is {name, kind, double, changes, folder, cut, late, full}: `changes` are to UNEVEN, a run
+that is `cut` ends after so many reports, as if killed, and leaves its state in `folder`, and rank 0
+has a clock that is `late` seconds behind, or a disk that is `full`. It writes what became of each
+case into OUT/NAME.safetensors and OUT/NAME.json, and every rank what it was refused into
+OUT/NAME.RANK. The test's own process trains with `trained` too, alone.
 """
 
+import errno
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from safetensors.torch import save_file
 from small_settings import SETTINGS
 
 from assay.correctness.models.selection import select
+from assay.errors import BadInput, CannotRunHere
 from assay.train.data import PreparedData, open_prepared
 from assay.train.parallel import ONE_PROCESS, OneProcess, Replicas, ShardedWeights
 from assay.train.run import TrainingRun
@@ -44,6 +50,8 @@ def trained(
             settings, model.variant, dict(model.options), prepared,
             device="cpu", folder=Path(case["folder"]), parallel=parallel,
         )  # fmt: skip
+        if parallel.rank:
+            trainer.position = replace(trainer.position, seconds=float(case["late"]))
         run = TrainingRun(trainer=trainer)
         first, losses = trainer.step, {"train_loss": [], "val_loss": [], "grad_norm": []}
         for update in run.updates():
@@ -62,14 +70,28 @@ def trained(
         torch.set_default_dtype(torch.float32)
 
 
+@contextmanager
+def disk(*, full: bool) -> Iterator[None]:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with mock.patch("assay.models.gpt2.weights_file.os.fsync", refuse) if full else nullcontext():
+        yield
+
+
 def main(cases: Path, out: Path) -> None:
     torch.distributed.init_process_group("gloo")
     groups = {kind.kind: kind(torch.device("cpu")) for kind in (Replicas, ShardedWeights)}
-    asked = json.loads(cases.read_text())
+    asked, rank = json.loads(cases.read_text()), int(os.environ["RANK"])
     prepared = open_prepared(Path(asked["prepared"]))
     for case in asked["cases"]:
-        weights, losses = trained(case, prepared, groups[case["kind"]])
-        if int(os.environ["RANK"]) == 0:
+        try:
+            with disk(full=case["full"] and rank == 0):
+                weights, losses = trained(case, prepared, groups[case["kind"]])
+        except (BadInput, CannotRunHere) as error:
+            (out / f"{case['name']}.{rank}").write_text(str(error))
+            continue
+        if rank == 0:
             save_file(weights, out / f"{case['name']}.safetensors")
             (out / f"{case['name']}.json").write_text(json.dumps(losses))
     torch.distributed.destroy_process_group()

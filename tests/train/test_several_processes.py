@@ -31,9 +31,11 @@ OPTIMIZERS = ("adamwadv", "adamwspam+spike=1.0+interval=6+settle=2+warmup=2", "m
               PRUNED, "adamw+prune=movement+prune_every=2")  # fmt: skip
 
 
-def case(name: str, kind: str, folder: Path, *, double=True, cut=None, **changes) -> dict:
-    return {"name": name, "kind": kind, "double": double, "changes": changes, "cut": cut,
-            "folder": str(folder / name)}  # fmt: skip
+def case(
+    name: str, kind: str, folder: Path, *, double=True, cut=None, late=0, full=False, **changes
+) -> dict:
+    own = {"name": name, "kind": kind, "folder": str(folder / name), "changes": changes}
+    return own | {"double": double, "cut": cut, "late": late, "full": full}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +87,9 @@ def two(prepared, tmp_path_factory) -> Launch:
     folder = tmp_path_factory.mktemp("two")
     cases = comparisons(folder) + resumptions(folder, "ddp") + resumptions(folder, "fsdp")
     cases += [case("fsdp-pruned", "fsdp", folder, optimizer=PRUNED)]
+    cases += [case("time", "ddp", folder, late=1000, most_seconds=2, steps=10**6)]
+    cases += [case("tokens", "fsdp", folder, most_tokens=5 * 8 * 16)]
+    cases += [case("full", "fsdp", folder, full=True)]
     return launched(cases, prepared, folder, 2)
 
 
@@ -155,6 +160,19 @@ def test_a_run_saved_on_two_goes_on_with_one(two, prepared, tmp_path, kind) -> N
     weights, losses = trained(left, prepared)
     assert losses["first"] == 4
     assert apart(weights, alone(prepared, tmp_path)[0]) < EXACT
+
+
+def test_limits_count_all_processes_and_the_first_decides_for_all(two) -> None:
+    """The clock of rank 1 is at 1,000 s when training begins: alone it would stop at once."""
+    assert two.losses("tokens")["step"] == 5
+    assert two.losses("time")["step"] > 1
+    for name in ("tokens", "time"):
+        assert two.losses(name)["summary"]["final_val_loss"][2]["stopped_by"] == name
+
+
+def test_where_the_first_cannot_write_all_end_in_words(two) -> None:
+    first, second = ((two.out / f"full.{rank}").read_text() for rank in (0, 1))
+    assert "the disk is full" in first and "the first process could not" in second
 
 
 @pytest.mark.slow

@@ -120,7 +120,14 @@ def in_rank(cell: Cell, parallel: "OneProcess") -> Iterator[Begin | Measurement 
 
 
 def _in_ranks(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
+    from torch import distributed
+
     settings = settings_of(cell, TrainSettings)
+    if not distributed.is_available():
+        raise CannotRunHere(
+            "this torch was built without torch.distributed; give TRAIN_PARALLEL=none, or install "
+            "a torch that has it"
+        )
     try:
         yield from ranks.items(_STAGE, cell, cell.launch["count"])
     except ranks.RankFailed as failure:
@@ -222,8 +229,8 @@ def _processes(study: Study, settings: TrainSettings) -> Processes:
     processes = Processes(kind=study.train_parallel, count=study.train_processes)
     _, _, index = study.device.partition(":")
     there = len(host.inspect(commit=False).accelerators) if processes.count > 1 and index else 1
-    first = int(index or 0)
-    processes.require(settings, device=study.device, accelerators=max(1, there - first))
+    left = max(1, there - int(index or 0))  # a device that is not there is refused elsewhere
+    processes.require(settings, device=study.device, accelerators=left)
     return processes
 
 
