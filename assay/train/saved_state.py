@@ -138,15 +138,8 @@ def restore(
     if weights_file.digest_of(tensors) != position.optimizer_digest:
         raise BadInput(f"{tensors_file} was changed after it was written; {_AGAIN}")
     _draw_on(tensors, model, parallel, position)
-    entries = {name: value for name, value in tensors.items() if name.startswith(_OPTIMIZER)}
-    state = _unflattened(entries, position.optimizer)
-    weights_by_number = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for number, values in state["state"].items():
-        weight = weights_by_number[number]
-        for name, value in values.items():
-            if isinstance(value, torch.Tensor) and value.shape == weight.shape:
-                values[name] = sharded(value, like=weight)
-    optimizer.load_state_dict(state)
+    parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
+    optimizer.load_state_dict(_unflattened(tensors, position.optimizer, parameters))
 
 
 def digests(model: torch.nn.Module) -> dict[str, str]:
@@ -212,9 +205,16 @@ def _flattened(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str
     return tensors, {"numbers": numbers, "groups": state["param_groups"]}
 
 
-def _unflattened(tensors: dict[str, torch.Tensor], rest: dict[str, Any]) -> dict[str, Any]:
+def _unflattened(
+    tensors: dict[str, torch.Tensor], rest: dict[str, Any], parameters: Sequence[torch.Tensor]
+) -> dict[str, Any]:
+    """The state again, tensors in the shape of their parameter divided as it is."""
     state: dict[int, dict[str, Any]] = {int(i): dict(v) for i, v in rest["numbers"].items()}
     for key, tensor in tensors.items():
-        _, index, name = key.split(".", 2)
-        state.setdefault(int(index), {})[name] = tensor
+        if not key.startswith(f"{_OPTIMIZER}."):
+            continue
+        _, number, name = key.split(".", 2)
+        parameter = parameters[int(number)]
+        own = sharded(tensor, like=parameter) if tensor.shape == parameter.shape else tensor
+        state.setdefault(int(number), {})[name] = own
     return {"state": state, "param_groups": rest["groups"]}

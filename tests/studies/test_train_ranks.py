@@ -13,7 +13,9 @@ pytest.importorskip("torch")
 from training_study import LONG, batches, of, settings, state
 
 from assay.errors import BadInput
+from assay.host import inspect
 from assay.studies import kconfig
+from assay.studies.cell import fingerprint
 from assay.studies.stages import train
 
 RANK, AGENT = "assay.studies.rank", "assay.studies.ranks"
@@ -79,15 +81,16 @@ def test_a_killed_rank_ends_the_cell_with_its_reason(study, text) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_a_run_whose_rank_was_killed_goes_on_and_ends_as_one_process_does(
-    study, text, tmp_path, kind
+@pytest.mark.parametrize(("kind", "processes"), [("ddp", 1), ("fsdp", 4)])
+def test_a_run_whose_rank_was_killed_goes_on_in_other_processes_and_ends_as_one_does(
+    study, text, tmp_path, kind, processes
 ) -> None:
     shorter = {"TRAIN_STEPS": 40, "TRAIN_DROPOUT": "0"}
     running = Running(study, text, TRAIN_PARALLEL=kind, **shorter)
     os.kill(running.ranks[0], signal.SIGTERM)
     assert study.finish(running.process) == 1
-    assert study.resume() == 0, study.stderr
+    others = study.start("resume", "--trust-plugins", "--processes", str(processes))
+    assert study.finish(others) == 0, study.stderr
     one = StudyProcess(folder=tmp_path / "one")
     one.folder.mkdir()
     chosen = settings(text, **{**TWO, **shorter, "TRAIN_PROCESSES": 1})
@@ -98,7 +101,8 @@ def test_a_run_whose_rank_was_killed_goes_on_and_ends_as_one_process_does(
             assert several.value == pytest.approx(alone.value, abs=1e-4)
             assert several.data["tokens"] == alone.data["tokens"]
     (end,) = of(study, "GPT2/s0", "final_val_loss")
-    assert (end.data["processes"], end.data["parallel"]) == (2, kind)
+    assert (end.data["processes"], end.data["parallel"]) == (processes, kind)
+    assert {r.attempt for r in of(study, "GPT2/s0", "train_loss")} == {2}
     assert state(study, "GPT2/s0").settings_digest == state(one, "GPT2/s0").settings_digest
 
 
@@ -130,6 +134,17 @@ def test_a_cell_that_takes_too_long_takes_its_ranks_with_it(study, text) -> None
     assert study.finish(running.process) == 1
     assert [r for r in study.records("train") if r.status == "timeout"]
     running.require_none_left()
+
+
+def test_a_cell_is_the_same_in_any_number_of_processes(text) -> None:
+    """So that a resumed study goes on from its state."""
+    host = inspect(commit=False)
+    marks = set()
+    for kind, count in (("none", 1), ("ddp", 2), ("fsdp", 4)):
+        chosen = settings(text, MODELS="GPT2", TRAIN_PARALLEL=kind, TRAIN_PROCESSES=count)
+        study = kconfig.load(None, [f"{name}={value}" for name, value in chosen.items()])
+        marks |= {fingerprint("train", cell, host) for cell in train.cells(study)}
+    assert len(marks) == len(study.train_seeds)
 
 
 def test_processes_that_do_not_divide_the_batch_are_refused_before_anything_is_run(

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 
 from assay.errors import BadInput
 from assay.train import saved_state
-from assay.train.processes import Processes
+from assay.train.processes import Processes, device_of
 
 KINDS = ("ddp", "fsdp")
 COMPARED = (("GPT2", 64), ("GPT2", 32), ("GPT2_MLA_KV", 64))
@@ -87,7 +87,7 @@ def two(prepared, tmp_path_factory) -> Launch:
     folder = tmp_path_factory.mktemp("two")
     cases = comparisons(folder) + resumptions(folder, "ddp") + resumptions(folder, "fsdp")
     cases += [case("fsdp-pruned", "fsdp", folder, optimizer=PRUNED)]
-    cases += [case("time", "ddp", folder, late=1000, most_seconds=2, steps=10**6)]
+    cases += [case("time", "ddp", folder, late=1000, most_seconds=1, steps=10**6)]
     cases += [case("tokens", "fsdp", folder, most_tokens=5 * 8 * 16)]
     cases += [case("full", "fsdp", folder, full=True)]
     return launched(cases, prepared, folder, 2)
@@ -235,3 +235,8 @@ def test_what_cannot_be_divided_is_refused(asked, changes, device, words) -> Non
         Processes(kind=kind, count=count).require(
             replace(UNEVEN, **changes), device=device, accelerators=1
         )
+
+
+def test_every_process_has_a_gpu_of_its_own_or_the_one_cpu() -> None:
+    assert [device_of("cuda:1", rank) for rank in (0, 1)] == ["cuda:1", "cuda:2"]
+    assert [device_of("cpu", rank) for rank in (0, 1)] == ["cpu", "cpu"]
