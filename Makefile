@@ -44,7 +44,7 @@ $(VENV)/.study: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 # All that a study needs and more, in one go.
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,hf,report,test]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[torch,triton,jax,hf,report,trackers,test]'
 	@touch $(VENV)/.study $@
 
 # 93 MB, so only for a study that names it. Without what it depends on: only its weights are read.

@@ -36,6 +36,9 @@ CALIBRATION = "calibration."
 # Bandwidth of reading an array again and again that is so small, in KiB after the dot.
 CACHED_BANDWIDTH = "read_bandwidth."
 
+# What the driver of a device reports of it, beside what is measured.
+DEVICE_READINGS = ("sm_clock_mhz", "power_w", "temperature_c", "utilisation")
+
 # The stage for models, and what it records beside its gates, which are its other metrics.
 MODELS = "models"
 MODEL_PARAMETERS = "parameters"

@@ -38,6 +38,7 @@ from assay.studies.continuation import FolderOwner, next_attempt
 from assay.studies.job import CellLimits, CellResult, Job
 from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.study import Study
+from assay.studies.tracking import Tracking
 from assay.workloads.workload import identity
 
 
@@ -59,6 +60,7 @@ class ActiveRun:
     study: Study
     stages: tuple[PlannedStage, ...]
     host: Host
+    tracking: Tracking
 
 
 def execute(active: ActiveRun, observer: Observer) -> list[Record]:

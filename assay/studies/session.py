@@ -17,6 +17,7 @@ from assay.records.schema import KEYS, SCHEMA, Run, Session
 from assay.studies import config_file, kconfig, plan, study
 from assay.studies.execute import ActiveRun
 from assay.studies.study import Study
+from assay.studies.tracking import Tracking, tracking_of
 from assay.train.processes import device_of
 
 _TRAIN = "train"  # the stage that trains models
@@ -26,19 +27,21 @@ _TRAIN = "train"  # the stage that trains models
 def started(settings: Study, host: Host, results: Path, study_name: str) -> Iterator[ActiveRun]:
     """A new run of a study, held while it is worked on."""
     stages = plan.make(settings, host)  # first: what cannot be planned must leave nothing behind
+    tracking = tracking_of(settings, study_name)
     folder = runs.create(results, study_name)
     with folder.held():
-        yield _begin(folder, settings, host, study_name, stages, sessions=[])
+        yield _begin(folder, settings, host, study_name, stages, tracking, sessions=[])
 
 
 @contextmanager
 def resumed(path: Path, settings: Study, host: Host) -> Iterator[ActiveRun]:
     """An earlier run with its own study (`study_of`), held while it is worked on."""
-    folder, _ = runs.open_run(path)
+    folder, run = runs.open_run(path)
     stages = plan.make(settings, host)
+    tracking = tracking_of(settings, run.study)
     with folder.held():
         _, run = runs.open_run(path)  # again: another process may have added its session
-        yield _begin(folder, settings, host, run.study, stages, sessions=run.sessions)
+        yield _begin(folder, settings, host, run.study, stages, tracking, sessions=run.sessions)
 
 
 def study_of(
@@ -91,6 +94,7 @@ def _begin(
     host: Host,
     name: str,
     stages: list[plan.PlannedStage],
+    tracking: Tracking,
     sessions: Sequence[Session],
 ) -> ActiveRun:
     session = Session(
@@ -101,7 +105,7 @@ def _begin(
         host=host.describe(),
         command=["assay", *sys.argv[1:]],
     )
-    run = _run(folder, settings, host, name, [*sessions, session])
+    run = _run(folder, settings, host, name, tracking, [*sessions, session])
     runs.save(folder, run)
     return ActiveRun(
         folder=folder,
@@ -110,11 +114,19 @@ def _begin(
         study=settings,
         stages=tuple(stages),
         host=host,
+        tracking=tracking,
     )
 
 
-def _run(folder: RunFolder, settings: Study, host: Host, name: str, sessions: list[Session]) -> Run:
-    keys = _keys(settings, host)
+def _run(
+    folder: RunFolder,
+    settings: Study,
+    host: Host,
+    name: str,
+    tracking: Tracking,
+    sessions: list[Session],
+) -> Run:
+    keys = _keys(settings, host) | tracking.keys(folder.path.name)
     return Run(
         schema=SCHEMA,
         run=folder.path.name,

@@ -15,6 +15,7 @@ from assay import plugins
 from assay.errors import BadInput
 from assay.models import layer
 from assay.performance.rounds import RoundSettings
+from assay.records import mirroring
 from assay.studies import lists
 from assay.studies.config_file import unquote
 from assay.subjects.decode import names as decode_names
@@ -162,6 +163,9 @@ class Study:
     cell_memory_percent: int = _read(int)
     search_oom: tuple[str, ...] = _plugins("sequence", empty=True)
     engine: str = _plugins("engines", many=False)
+    trackers: tuple[str, ...] = _read(mirroring.chosen)
+    tracker_project: str = _read(str)
+    tracker_entity: str = _read(str)
     plugin_folders: tuple[Path, ...]
     config: dict[str, str]
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,10 +38,16 @@ def run(
     from assay.reports.build import build
     from assay.reports.numerals import counted
     from assay.studies import execute
+    from assay.studies.tracking import mirrored
     from assay.verbs._progress import Progress
 
-    with context as active, Progress(active.folder) as progress:
+    with (  # mirrors end after the run, which they follow for as long as it is held
+        ExitStack() as mirrors,
+        context as active,
+        Progress(active.folder) as progress,
+    ):
         folder = active.folder
+        mirrors.enter_context(mirrored(folder.path, active.tracking, progress.note))
         cells = sum(len(stage.cells) for stage in active.stages)
         limit = f"at most {active.study.cell_timeout_s} s each"
         places = (d.words for d in active.host.devices if d.label == active.study.device)
