@@ -1,7 +1,9 @@
-"""A run that trains nothing and writes what training writes: `mirrored_run.py RUN BATCHES PAUSE_S`.
+"""A run that trains nothing and writes what training writes:
+
+    mirrored_run.py RUN BATCHES PAUSE_S STOP
 
 It holds the run and goes on with the batch after the last in its log, as a resumed study does, with
-PAUSE_S between batches. BATCHES are those of each cell.
+PAUSE_S between batches. Each cell has BATCHES; the last goes on until there is a file STOP.
 """
 
 import math
@@ -20,7 +22,7 @@ STAGE = "train"
 CELLS = ("GPT2/s0", "GPT2/s1")
 
 
-def batch(cell: str, number: int, last: int, run: str) -> list[Record]:
+def batch(cell: str, number: int, *, last: bool, run: str) -> list[Record]:
     """The records of a report; the last has the end of the cell after it."""
 
     def made(metric: str, value: float | None, step: int | None = 10 * number, **more) -> Record:
@@ -33,7 +35,7 @@ def batch(cell: str, number: int, last: int, run: str) -> list[Record]:
     records.append(made("part.gate", 1 / number))
     if number == 2:
         records.append(made("grad_norm", None, status="failed", reason="it is not finite"))
-    if number < last:
+    if not last:
         return [*records, made(CELL_PROGRESS, float(number), step=None)]
     return [
         *records,
@@ -44,16 +46,22 @@ def batch(cell: str, number: int, last: int, run: str) -> list[Record]:
     ]
 
 
-def write(folder: RunFolder, batches: int, pause_s: float = 0.0) -> None:
+def write(folder: RunFolder, batches: int, pause_s: float = 0.0, stop: Path | None = None) -> None:
     """Bring the log to its end, held as a run is."""
     folder.stage(STAGE).mkdir(parents=True, exist_ok=True)
     with folder.held(), Log(folder.log(STAGE)) as log:
-        written = sum(bool(r.closes) for r in runs.stage_records(folder, STAGE))
-        for index in range(written, batches * len(CELLS)):
-            cell, number = CELLS[index // batches], index % batches + 1
-            log.append(batch(cell, number, batches, folder.path.name))
-            time.sleep(pause_s)
+        before = runs.stage_records(folder, STAGE)
+        for cell in CELLS:
+            number = sum(bool(r.closes) for r in before if r.cell == cell)
+            ended = any(r.metric == CELL_SECONDS for r in before if r.cell == cell)
+            while not ended:
+                number += 1
+                waits = cell == CELLS[-1] and stop is not None and not stop.exists()
+                ended = number >= batches and not waits
+                log.append(batch(cell, number, last=ended, run=folder.path.name))
+                time.sleep(pause_s)
 
 
 if __name__ == "__main__":
-    write(RunFolder(path=Path(sys.argv[1])), int(sys.argv[2]), float(sys.argv[3]))
+    path, batches, pause_s, stop = sys.argv[1:]
+    write(RunFolder(path=Path(path)), int(batches), float(pause_s), Path(stop))

@@ -74,12 +74,24 @@ def trackio_rows(folder: Path, project: str = "small", table: str = "metrics") -
     return [(name.partition(" ")[0], step, json.loads(values)) for name, step, values in rows]
 
 
-def trackio_curves(folder: Path, ends: tuple[str, ...] = ("cell_seconds",)) -> Curves:
-    """All but the rows that hold the end of a cell, which has no step of its own."""
+def trackio_curves(folder: Path) -> Curves:
+    """All but tables, and the row that holds the end of a cell, which has no step of its own."""
     return Counter(
         (cell, step, name, value)
         for cell, step, values in trackio_rows(folder)
-        if not set(ends) & set(values)
+        if "cell_seconds" not in values
         for name, value in values.items()
-        if not isinstance(value, str)
+        if isinstance(value, float | int)
     )
+
+
+def trackio_rest(folder: Path) -> dict[str, dict[str, object]]:
+    """The ends of cells, readings of the device, and all words, by cell."""
+    rest: dict[str, dict[str, object]] = {}
+    for cell, _, values in trackio_rows(folder):
+        words = {name: value for name, value in values.items() if isinstance(value, str)}
+        if "records" not in values:
+            rest.setdefault(cell, {}).update(values if "cell_seconds" in values else words)
+    for cell, _, values in trackio_rows(folder, table="system_metrics"):
+        rest[cell].update({f"device/{name}": value for name, value in values.items()})
+    return rest

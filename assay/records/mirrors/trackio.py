@@ -5,6 +5,7 @@ place of its first record in the log for that, so it may be sent any number of t
 of processes, and is there once. Nothing is sent to another machine: `trackio sync` does that.
 """
 
+import sqlite3
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
@@ -36,7 +37,13 @@ class TrackioMirror:
         """Store points; they are durable on return."""
         in_order = sorted(points, key=lambda point: point.tracked.identity)
         for _, group in groupby(in_order, key=lambda point: point.tracked.identity):
-            self._store(list(group))
+            try:
+                self._store(list(group))
+            except (OSError, sqlite3.Error) as error:
+                raise CannotRunHere(
+                    f"trackio cannot write its project {self._project} ({error}); is the disk "
+                    "full? TRACKIO_DIR says where it lies"
+                ) from error
 
     def close(self) -> None:
         """Count what is stored."""

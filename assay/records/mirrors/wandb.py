@@ -90,13 +90,17 @@ class WandbMirror:
 
     def close(self) -> None:
         """End all runs, then compare what is stored with what was sent."""
+        import wandb
+
         for run in self._runs.values():
             self._set_table(run)
         for run in self._runs.values():
             if run.remote is not None:
                 run.remote.finish()
-        for run in self._runs.values() if self._offline else ():
-            self._verify(run)
+        if self._offline:
+            wandb.teardown()  # waits for W&B's own process, which closes the files
+            for run in self._runs.values():
+                self._verify(run)
 
     def _run(self, tracked: TrackedRun) -> _OpenRun:
         if tracked.identity not in self._runs:
@@ -108,15 +112,24 @@ class WandbMirror:
 
     def _opened(self, run: _OpenRun) -> Any:
         if run.remote is None:
-            import wandb
+            run.remote = self._init(run.tracked)
+            run.remote.define_metric("*", step_metric="step")
+            self._offline = run.remote.offline
+            if not self._offline:
+                run.numbers.update(range(run.remote.step))
+            run.remote.summary.update(run.summary)
+        return run.remote
 
-            destination, tracked = self._destination, run.tracked
-            run.remote = wandb.init(
+    def _init(self, tracked: TrackedRun) -> Any:
+        import wandb
+
+        try:
+            return wandb.init(
                 id=tracked.identity,
                 resume="allow",
                 reinit="create_new",
-                project=destination.project,
-                entity=destination.entity,
+                project=self._destination.project,
+                entity=self._destination.entity,
                 name=tracked.name,
                 group=tracked.group,
                 job_type=tracked.stage,
@@ -124,12 +137,11 @@ class WandbMirror:
                 dir=str(self._folder),
                 settings=wandb.Settings(**_SETTINGS),
             )
-            run.remote.define_metric("*", step_metric="step")
-            self._offline = run.remote.offline
-            if not self._offline:
-                run.numbers.update(range(run.remote.step))
-            run.remote.summary.update(run.summary)
-        return run.remote
+        except wandb.errors.Error as error:
+            raise CannotRunHere(
+                f"W&B: {error} Without a server, set WANDB_MODE=offline and send the files later "
+                "with wandb sync"
+            ) from error
 
     def _send_row(self, run: _OpenRun, point: TrackedPoint) -> None:
         run.points = point.number + 1
