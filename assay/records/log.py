@@ -166,35 +166,6 @@ def complete_content(path: Path, *, start: int = 0) -> tuple[bytes, int]:
         raise BadInput(f"cannot read {path}: {error.strerror}") from error
 
 
-class Tail:
-    """A log that grows while it is read: each record is given once."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._bytes = 0
-        self._lines = 0
-
-    def fresh(self) -> list[Record]:
-        """The records of the batches that were completed since the last call."""
-        try:
-            with open(self.path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if size == self._bytes:
-                    return []
-                end, _ = _last_closing_line(file.fileno(), size)
-                content = os.pread(file.fileno(), max(end - self._bytes, 0), self._bytes)
-        except OSError as error:
-            raise BadInput(f"cannot read {self.path}: {error.strerror}") from error
-        if end < self._bytes:
-            raise BadInput(
-                f"{self.path} lost batches that were read before: it was changed from outside; "
-                "restore it"
-            )
-        records = records_in(content, self.path, first_line=self._lines + 1)
-        self._bytes, self._lines = end, self._lines + len(records)
-        return records
-
-
 def complete_bytes(path: Path) -> int:
     """Number of bytes of the log that belong to complete batches."""
     with open(path, "rb") as file:

@@ -16,11 +16,11 @@ from typing import Protocol
 
 from assay import plugins
 from assay.errors import BadInput, CannotRunHere
-from assay.records import log
 from assay.records.durable import only_process
 from assay.records.points import TrackedPoint, TrackedPoints
 from assay.records.run import RunFolder, archived_records
 from assay.records.schema import Record, Run
+from assay.records.tail import LogTail
 
 KIND = "mirrors"
 POLL_S = 0.2
@@ -165,12 +165,12 @@ def _batches_of_points(
     if folder.archive.is_file():
         yield points.of(archived_records(folder))
         return
-    tails: dict[Path, log.Tail] = {}
+    tails: dict[Path, LogTail] = {}
     while True:
         ended = not follow or not folder.is_held()  # before reading, so what came first is read
         fresh: list[Record] = []
         for path in folder.logs():
-            fresh += tails.setdefault(path, log.Tail(path)).fresh()
+            fresh += tails.setdefault(path, LogTail(path=path)).new_records()
         if fresh or ended:
             yield points.of(fresh)
         if ended:

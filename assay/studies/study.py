@@ -5,7 +5,7 @@ field that names plugins says of which kind in its metadata, `{"kind": "probes"}
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -18,14 +18,13 @@ from assay.performance.rounds import RoundSettings
 from assay.records import mirroring
 from assay.studies import lists
 from assay.studies.config_file import unquote
+from assay.studies.plugin_values import files_in, value
 from assay.subjects.decode import names as decode_names
-from assay.train import entries as plugin_entries
-from assay.train import eval_choice, optimizer_choice, processes
+from assay.train import processes
 from assay.workloads.spec import DTYPES, MASKS
 
 DEVICES = ("auto", "cpu", "cuda")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-ALL = "all"
 
 
 def folder_name(text: str) -> str:
@@ -191,112 +190,10 @@ def build(
             continue
         symbol = item.name.upper()
         try:
-            values[item.name] = _value(unquote(config[symbol]), item.metadata, folders)
-            if "many" in item.metadata:
-                folders += _files(unquote(config[symbol]).split(","))
-            elif "options" in item.metadata:
-                folders += _files(map(plugin_entries.place, unquote(config[symbol]).split(",")))
-            elif "layouts" in item.metadata:
-                folders += _files(map(decode_names.place, unquote(config[symbol]).split(",")))
+            values[item.name] = value(unquote(config[symbol]), item.metadata, folders)
+            folders += files_in(unquote(config[symbol]), item.metadata)
         except BadInput as error:
             prefix = (prefixes or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
             raise BadInput(f"{prefix}: {error}") from error
     device = next(name for name in DEVICES if config[f"DEVICE_{name.upper()}"] == "y")
     return Study(**values, device=device, plugin_folders=folders, config=dict(config))
-
-
-def _value(text: str, metadata: Mapping[str, Any], folders: Sequence[Path]) -> Any:
-    if "read" in metadata:
-        return metadata["read"](text)
-    if "models" in metadata:
-        return _models(text, folders)
-    kind = metadata["kind"]
-    if "cores" in metadata:
-        return _with_cores(text, folders)
-    if "layouts" in metadata:
-        return _with_layouts(text, folders)
-    if "options" in metadata:
-        return _with_options(kind, text, folders)
-    if metadata["empty"] and not text:
-        return ()
-    return _names(kind, text, folders) if metadata["many"] else _found(kind, text, folders)
-
-
-def _names(kind: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    """The names of the plugins that a list gives."""
-    if text == ALL:
-        if known := plugins.listing(kind, folders):
-            return tuple(sorted(known))
-        raise BadInput(f"there are no {kind} plugins yet")
-    entries = lists.some_entries(text)
-    if ALL in entries:
-        raise BadInput(f"{ALL!r} stands alone; wanted {ALL} or a list of names")
-    names = [_found(kind, entry, folders) for entry in entries]
-    lists.refuse_repeats(names, entries=entries)
-    return tuple(names)
-
-
-def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    """Layers, each with a core, as layer:core; none where the text is empty."""
-    known = layer.names(folders)
-    if text == ALL:
-        return known
-    names = lists.entries(text)
-    for entry in names:
-        if entry not in known:
-            raise BadInput(f"there is no layer {entry!r}; wanted {ALL}, or of {', '.join(known)}")
-    return names
-
-
-def _with_layouts(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    """Decode kernels, each with the layout that it reads, as layout:file; none where the text is
-    empty."""
-    if text == ALL:
-        return decode_names.names(folders)
-    entries = lists.entries(text)
-    if ALL in entries:
-        raise BadInput(f"{ALL!r} stands alone; wanted {ALL} or a list of kernels")
-    named = [decode_names.completed(entry, folders) for entry in entries]
-    lists.refuse_repeats(named, entries=entries)
-    return tuple(named)
-
-
-def _with_options(kind: str, text: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    """Plugins with their options, each by the name that the reader of its kind gives it; there may
-    be no evals."""
-    if kind == eval_choice.KIND and not text:
-        return ()
-    chosen = {module.KIND: module.chosen for module in (optimizer_choice, eval_choice)}[kind]
-    entries = lists.some_entries(text)
-    folders = [*folders, *_files(map(plugin_entries.place, entries))]
-    names = []
-    for entry in entries:
-        path = plugin_entries.place(entry)
-        names.append(chosen(_found(kind, path, folders) + entry.removeprefix(path), folders).name)
-    lists.refuse_repeats(names, entries=entries)
-    if kind == eval_choice.KIND:
-        eval_choice.all_chosen(names, folders)
-    return tuple(names)
-
-
-def _models(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
-    """Entries of which each names a model or a group of them."""
-    from assay.correctness.models import selection
-
-    entries = tuple(selection.with_absolute_path(entry) for entry in lists.some_entries(text))
-    selection.select((entry for entry in entries if entry not in selection.GROUPS), folders)
-    return entries
-
-
-def _found(kind: str, entry: str, folders: Sequence[Path]) -> str:
-    """The name of the plugin that `entry` stands for; a file given by its path must be one."""
-    plugin = plugins.find(kind, entry, folders)
-    if entry.endswith(".py"):
-        plugins.check(plugin)
-        plugins.listing(kind, [*folders, plugin.path])  # refuses a name that is taken
-    return plugin.name
-
-
-def _files(entries: Iterable[str]) -> tuple[Path, ...]:
-    """The entries of a list that are paths of files: each is a plugin folder of one."""
-    return plugins.check_folders(Path(entry) for entry in entries if entry.endswith(".py"))

@@ -1,7 +1,6 @@
 """The models that evals score: one in training, a saved state of one, or a pretrained one."""
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,19 @@ if TYPE_CHECKING:
 def in_training(trainer: "Trainer") -> TextModel:
     """The model of a run with the weights that it has now. All processes must ask for it."""
     model = trainer.whole_model()
+
+    @torch.no_grad()
+    def logits(tokens: torch.Tensor) -> torch.Tensor:
+        model.eval()
+        with trainer.autocast():
+            values, _ = model(tokens)
+        model.train()
+        return values
+
     return _of_family(
         model,
         trainer.data.tokenizer,
-        logits=partial(trainer.logits, model),
+        logits=logits,
         name=trainer.settings.arm,
         state={"weights": "those of the last step", "step": trainer.step},
         device=trainer.device,

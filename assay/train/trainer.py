@@ -186,16 +186,6 @@ class Trainer:
         self._since = time.monotonic()  # what is evaluated is not trained
         return losses
 
-    @torch.no_grad()
-    def logits(self, model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-        """Logits of tokens [B, T] as an evaluation computes them, [B, T, vocabulary], by a model
-        with all of its weights."""
-        model.eval()
-        with self._autocast():
-            logits, _ = model(tokens)
-        model.train()
-        return logits
-
     def evaluate_whole(self, model: torch.nn.Module) -> list[float]:
         """The same of a model with all of its weights, every window in this process."""
         return self._window_losses(model, ONE_PROCESS)
@@ -206,7 +196,7 @@ class Trainer:
 
     def _window_losses(self, model: torch.nn.Module, parallel: OneProcess) -> list[float]:
         return window_losses(
-            model, self.validation, device=self.device, autocast=self._autocast, parallel=parallel
+            model, self.validation, device=self.device, autocast=self.autocast, parallel=parallel
         )
 
     def is_best(self, loss: float) -> bool:
@@ -241,7 +231,7 @@ class Trainer:
             x, y = (part[rows].to(self.device, non_blocking=True) for part in (inputs, targets))
             complete = averaged and first + micro == self.settings.batch
             with self.parallel.gradients(complete=complete):
-                with self._autocast():
+                with self.autocast():
                     loss = self._loss(x, y)
                 (loss / count).backward()
             total += loss.detach() / count
@@ -280,7 +270,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("lr_factor", 1.0)
 
-    def _autocast(self) -> AbstractContextManager[Any]:
+    def autocast(self) -> AbstractContextManager[Any]:
+        """The precision of forward passes."""
         if self.settings.dtype == "float32":
             return nullcontext()
         return torch.autocast(self.device.type, dtype=getattr(torch, self.settings.dtype))

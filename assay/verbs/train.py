@@ -104,7 +104,7 @@ def _watch(
 ) -> None:
     """Show a run; flags that say what to train have no meaning beside it."""
     from assay.errors import BadInput
-    from assay.reports import monitor
+    from assay.reports.monitor import screen
 
     if contradicting:
         raise BadInput(
@@ -113,9 +113,9 @@ def _watch(
         )
     folder, results = Path(path) if path else None, out or flags.RESULTS
     if as_json:
-        print(monitor.snapshot_json(folder, results))
+        print(screen.snapshot_json(folder, results))
     else:
-        monitor.show(folder, results)
+        screen.show(folder, results)
 
 
 def _trained_code(records: "Sequence[Record]") -> int:

@@ -1,4 +1,4 @@
-"""Evals in studies: at the end of a training run, without one, and what is refused before either."""
+"""Evals in studies: at the end of a training run, without one, and what is refused before both."""
 
 from pathlib import Path
 

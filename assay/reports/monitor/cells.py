@@ -9,9 +9,9 @@ from datetime import datetime
 
 from assay.records.run import Done
 from assay.records.schema import SEVERITY, Run
-from assay.reports.training_eta import Remaining, rest_of_cell
-from assay.reports.training_plan import TrainingPlan
-from assay.reports.training_state import CellState
+from assay.reports.monitor.eta import Remaining, rest_of_cell
+from assay.reports.monitor.plan import TrainingPlan
+from assay.reports.monitor.state import CellState
 
 RUNNING, STARTING, WAITING, ENDED, INTERRUPTED = (
     "running", "starting", "waiting", "ended", "interrupted",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from assay.reports.text_curves import draw
-from assay.reports.training_state import LossCurve
+from assay.reports.monitor.state import LossCurve
+from assay.reports.monitor.text_curves import draw
 
 FALLING = LossCurve(name="a", points=[(0, 4.0), (10, 3.0), (20, 2.0)])
 

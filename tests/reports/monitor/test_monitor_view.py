@@ -3,9 +3,9 @@
 import pytest
 from watched_records import record, write_run
 
-from assay.reports.monitor_view import view
-from assay.reports.training_snapshot import Snapshot
-from assay.reports.watched_run import WatchedRun
+from assay.reports.monitor.snapshot import Snapshot
+from assay.reports.monitor.view import view
+from assay.reports.monitor.watched_run import WatchedRun
 
 HOSTILE = "[red]markup[/red] \x1b[2J\x1b]0;title\x07 \x9b31m \u202e \r\n end :smile:"
 

@@ -9,8 +9,8 @@ from operator import itemgetter, or_
 
 from rich.text import Text
 
+from assay.reports.monitor.state import LossCurve
 from assay.reports.numerals import number, tick
-from assay.reports.training_state import LossCurve
 
 ASCII_MARKS = "*o+x#@%&"
 # The bit of each dot of a braille character, by column and row.

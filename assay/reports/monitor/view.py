@@ -5,13 +5,13 @@ from textwrap import wrap
 
 from rich.text import Text
 
-from assay.reports.monitor_table import cells_table, time_words, tone
+from assay.reports.monitor.cells import RUNNING, STARTING, CellRow
+from assay.reports.monitor.cells_table import cells_table, time_words, tone
+from assay.reports.monitor.eta import Remaining
+from assay.reports.monitor.snapshot import Snapshot
+from assay.reports.monitor.state import LossCurve
+from assay.reports.monitor.text_curves import ASCII_MARKS, draw
 from assay.reports.numerals import DASH, counted, number, size_in_bytes
-from assay.reports.text_curves import ASCII_MARKS, draw
-from assay.reports.training_cells import RUNNING, STARTING, CellRow
-from assay.reports.training_eta import Remaining
-from assay.reports.training_snapshot import Snapshot
-from assay.reports.training_state import LossCurve
 
 STYLES = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow")
 _TALLEST, _SMALLEST = 14, 4  # lines of curves

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from assay.records.schema import CELL_METRICS, Run
-from assay.reports.training_cells import (
+from assay.reports.monitor.cells import (
     ENDED,
     INTERRUPTED,
     RUNNING,
@@ -21,9 +21,9 @@ from assay.reports.training_cells import (
     labels_of,
     row_of,
 )
-from assay.reports.training_eta import Remaining, rest_of_run
-from assay.reports.training_plan import TrainingPlan
-from assay.reports.training_state import (
+from assay.reports.monitor.eta import Remaining, rest_of_run
+from assay.reports.monitor.plan import TrainingPlan
+from assay.reports.monitor.state import (
     CellState,
     LossCurve,
     time_of,

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 from rich.text import Text
 
+from assay.reports.monitor.cells import INTERRUPTED, RUNNING, STARTING, CellRow
+from assay.reports.monitor.snapshot import Snapshot
 from assay.reports.numerals import DASH, counted, size_in_bytes
 from assay.reports.style import TERMINAL_TONES
-from assay.reports.training_cells import INTERRUPTED, RUNNING, STARTING, CellRow
-from assay.reports.training_snapshot import Snapshot
 
 
 def cells_table(snapshot: Snapshot, width: int, most_rows: int | None) -> list[Text]:

@@ -9,9 +9,9 @@ from watched_records import START, WrittenRun, record, write_run
 from assay.errors import BadInput
 from assay.records.run import open_run, save
 from assay.records.schema import CELL_PROGRESS, Session
-from assay.reports import watched_run
-from assay.reports.training_snapshot import Snapshot
-from assay.reports.watched_run import WatchedRun, find_run
+from assay.reports.monitor import watched_run
+from assay.reports.monitor.snapshot import Snapshot
+from assay.reports.monitor.watched_run import WatchedRun, find_run
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from assay.records.schema import SCHEMA, Run, Session
-from assay.reports.training_plan import DEFAULT_OPTIMIZER, plan_of, trains
+from assay.reports.monitor.plan import DEFAULT_OPTIMIZER, plan_of, trains
 from assay.studies import kconfig
 from assay.studies.stages import models, train
 from assay.train import optimizer_choice

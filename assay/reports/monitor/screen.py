@@ -13,10 +13,10 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from assay.reports.monitor_view import view
-from assay.reports.training_cells import RUNNING
-from assay.reports.training_snapshot import Snapshot
-from assay.reports.watched_run import WatchedRun, find_run, require_training
+from assay.reports.monitor.cells import RUNNING
+from assay.reports.monitor.snapshot import Snapshot
+from assay.reports.monitor.view import view
+from assay.reports.monitor.watched_run import WatchedRun, find_run, require_training
 
 REFRESH_S = 1.0
 _LOOK_AT_SIZE_S = 0.1

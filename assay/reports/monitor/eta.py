@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
 
+from assay.reports.monitor.plan import TrainingPlan
+from assay.reports.monitor.state import CellState
 from assay.reports.numerals import counted, number
-from assay.reports.training_plan import TrainingPlan
-from assay.reports.training_state import CellState
 
 Starts = Mapping[int, datetime]  # of sessions, by number
 

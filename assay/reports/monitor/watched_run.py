@@ -13,11 +13,11 @@ from assay.errors import BadInput
 from assay.records.run import RUN_FILE, RunFolder, archived_records, open_run, read_done, runs_below
 from assay.records.schema import MODELS, Record, Run
 from assay.records.tail import LogTail
-from assay.reports.training_cells import RunFacts
-from assay.reports.training_plan import plan_of, stages_of, trains
+from assay.reports.monitor.cells import RunFacts
+from assay.reports.monitor.plan import plan_of, stages_of, trains
+from assay.reports.monitor.snapshot import Snapshot, take
+from assay.reports.monitor.state import CellState, fold
 from assay.reports.training_rows import STAGE
-from assay.reports.training_snapshot import Snapshot, take
-from assay.reports.training_state import CellState, fold
 
 _HOST = "host"  # the stage that measures the rate of large products
 _RATE = "matmul_rate"

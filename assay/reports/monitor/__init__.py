@@ -1,0 +1,1 @@
+"""A training run on the terminal while it goes: `assay train --watch`. All is read from records."""
