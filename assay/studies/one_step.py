@@ -28,7 +28,7 @@ from assay.workloads.spec import WorkloadSpec
 
 LOG = "stderr.log"  # of the folder that a step is run in
 # Stages without implementations of sequences.
-_OF_OTHERS = ("host", "capture", "layers", "models", "decode", "decode_suite", "train")
+_OF_OTHERS = ("host", "capture", "layers", "models", "decode", "decode_suite", "train", "evals")
 _STEP = ("step",)  # the gate that trains a model
 _TOKENS = 8  # of a capture
 
@@ -173,13 +173,14 @@ def _models(study: Study) -> Iterator[StepCells]:
 
 
 def _train(study: Study) -> Iterator[StepCells]:
-    """One step of every arm with its first seed, on the study's own data."""
+    """One step of every arm with its first seed, on the study's own data; that of evals is looked
+    at when the cells are made."""
     seed = study.train_seeds[0]
     every = dict.fromkeys(("steps", "report_every", "evaluate_every", "save_every"), 1)
     for cell in train.cells(replace(study, train_seeds=(seed,))):
         (name,) = cell.subjects
         settings = {"STAGES": "models,train", "MODELS": name, "TRAIN_SEEDS": str(seed)}
-        cells = (replace(cell, options=cell.options | every | {"windows": 1}),)
+        cells = (replace(cell, options=cell.options | every | {"windows": 1, "evals": []}),)
         yield StepCells(stage="train", cells=cells, settings={name: settings})
 
 

@@ -1,11 +1,13 @@
 """Evals of a model as measurements: each score a record, and each eval that could not be scored."""
 
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assay import plugins
 from assay.errors import BadInput, CannotRunHere
+from assay.instruments.out_of_memory import ran_out
 from assay.records.schema import Measurement
 from assay.train.eval_choice import EvalChoice, all_chosen
 from assay.train.eval_score import EvalScore
@@ -35,6 +37,11 @@ def evaluated(
             yield _without_value(model, choice, "failed", str(error), about)
         except CannotRunHere as error:
             yield _without_value(model, choice, "skipped", str(error), about)
+        except Exception as error:  # of an eval's or a task's own code: what was trained is kept
+            traceback.print_exc()
+            reason = f"{type(error).__name__}: {error}"
+            status = "oom" if ran_out(error) else "failed"
+            yield _without_value(model, choice, status, reason, about)
         else:
             for score in scores:
                 yield _measurement(model, choice, score, about)

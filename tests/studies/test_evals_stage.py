@@ -1,5 +1,6 @@
-"""Evals in studies: at the end of a training run, without one, and what is refused before both."""
+"""Evals in studies: at the end of a training run, without one, and what is refused before."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from msgspec.structs import replace
-from test_train_stage import SMALL
+from training_study import SMALL
 
 from assay.errors import BadInput
 from assay.records.schema import Measurement, Run
@@ -54,6 +55,16 @@ def test_a_run_ends_with_its_evals_and_one_that_fails_harms_none(text, tmp_path)
     assert records["eval.perplexity.perplexity"].value > 1
     refused = records["eval.hellaswag"]
     assert refused.status == "failed" and "reads 16" in refused.reason
+
+
+def test_an_eval_that_crashes_leaves_what_was_trained(text, tmp_path):
+    file = tmp_path / "broken.py"
+    file.write_text('"""Fails."""\nNEEDS_PLACE = False\ndef score(model, file): 1 / 0\n')
+    (cell,) = train.cells(study(text, TRAIN_EVALS=file))
+    records = measured(train, dataclasses.replace(cell, plugin_folders=(file,)))
+    assert records["final_val_loss"].value
+    assert records["eval.broken"].status == "failed"
+    assert records["eval.broken"].reason == "ZeroDivisionError: division by zero"
 
 
 def test_data_that_cannot_be_scored_is_refused_before_training(text, tmp_path):

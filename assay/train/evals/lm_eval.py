@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,17 +81,20 @@ def _score(
 ) -> EvalScore:
     metric, _, chosen = key.partition(",")
     own = [each for each in samples if each.get("filter", chosen) == chosen]
+    value = results["results"][task][key]
+    if not failure and not _is_number(value):
+        failure = f"lm-eval gives {value} for {key}"
     error = results["results"][task].get(f"{metric}_stderr,{chosen}")
-    known = isinstance(error, int | float) and not failure
+    known = _is_number(error) and not failure
     raw = [each.get(metric) for each in own]
     higher = results.get("higher_is_better", {}).get(task, {}).get(metric)
     return EvalScore(
         name=f"{task}.{metric}" + ("" if chosen == "none" else f".{chosen}"),
-        value=None if failure else float(results["results"][task][key]),
+        value=None if failure else float(value),
         unit="1",
         error=float(error) if known else None,
         why_no_error=None if known else failure or "lm-eval gives none for this metric",
-        samples=[float(v) for v in raw] if all(isinstance(v, int | float) for v in raw) else (),
+        samples=[float(v) for v in raw] if all(map(_is_number, raw)) else (),
         items=len(own),
         digest=_digest(own),
         better=None if higher is None else "higher" if higher else "lower",
@@ -98,6 +102,10 @@ def _score(
         failure=failure,
         details=dict(about),
     )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
 
 
 def _failure(kind: str, samples: Sequence[Mapping[str, Any]]) -> str | None:
