@@ -133,6 +133,7 @@ def test_plugin_fields_say_their_kind():
         "train_dataset": "datasets",
         "train_tokenizer": "tokenizers",
         "train_optimizers": "optimizers",
+        "train_evals": "evals",
     }
     assert set(kinds.values()) <= set(plugins.kinds())
 

@@ -53,7 +53,7 @@ def own_task(tmp_path) -> str:
 
 
 def general(folder: Path, kind: str, text: str, extra: str = "") -> str:
-    rows = [{"question": f"{n} and {n} is", "answer": str(2 * n)} for n in range(6)]
+    rows = [{"question": f"{n} and {n} is", "answer": str(2 * n), "label": n % 3} for n in range(6)]
     data = folder / "data.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     file = folder / f"{kind}.yaml"
@@ -73,14 +73,16 @@ def test_its_own_hellaswag_is_ours(model, own_task):
         assert score.items == 40 and score.digest.startswith("sha256:")
 
 
-def test_a_model_that_does_not_read_the_answers_fails(model, own_task):
+def test_a_model_that_does_not_read_the_answers_fails(model, tmp_path):
+    """Uniform logits: answers of one length are equally likely, and the first would be taken."""
+    choices = 'doc_to_choice: ["aa", "bb", "cc"]\nmetric_list: [{metric: acc}]\n'
+    file = general(tmp_path, "multiple_choice", "{{question}}", choices)
+    Path(file).write_text(Path(file).read_text().replace("{{answer}}", "{{label}}"))
     blind = replace(model, logits=lambda tokens: torch.zeros(*tokens.shape, 256))
-    first = next(lm_eval.score(blind, own_task, limit=0, bootstrap=100))
-    assert first.failure is None  # longer endings are less likely: this one chooses by length
-    short = replace(blind, encode=lambda text: list(text.encode())[:1] * 9 if text else [])
-    # All texts have as many tokens, so that nothing is left of an ending but a refusal.
-    with pytest.raises(BadInput, match="0 to score"):
-        next(lm_eval.score(short, own_task, limit=0, bootstrap=100))
+    (score,) = lm_eval.score(blind, file, **OPTIONS)
+    assert score.value is None and "equally likely in 6 of 6" in score.failure
+    (score,) = lm_eval.score(model, file, **OPTIONS)
+    assert score.value is not None and score.items == 6
 
 
 def test_texts_are_generated_and_whole_texts_scored(model, tmp_path):
