@@ -25,10 +25,11 @@ from assay.train.processes import Processes, device_of
 
 KINDS = ("ddp", "fsdp")
 COMPARED = (("GPT2", 64), ("GPT2", 32), ("GPT2_MLA_KV", 64))
-EXACT, STEPS_APART = 1e-10, 1e-5
+EXACT = 1e-10
+EXACT_LOSS = 1e-6  # what is recorded of windows is rounded to float32
 PRUNED = "adamwprune+base=adamw+prune=bitter7+prune_every=2"
-OPTIMIZERS = ("adamwadv", "adamwspam+spike=1.0+interval=6+settle=2+warmup=2", "muon", "sinkgd",
-              PRUNED, "adamw+prune=movement+prune_every=2")  # fmt: skip
+SPAM = "adamwspam+spike=0.1+interval=6+settle=2+warmup=2"
+OPTIMIZERS = ("adamwadv", "muon", "sinkgd", PRUNED, "adamw+prune=movement+prune_every=2")
 
 
 def case(
@@ -107,29 +108,30 @@ def losses_apart(first: dict, second: dict) -> float:
     return max(abs(a - b) for pair in pairs for a, b in pair)
 
 
-def require_same(launch: Launch, name: str, weights: dict, losses: dict, *, double=True) -> None:
-    """Losses and norms of every step, every window in its order, and the weights at the end."""
+def require_same(
+    launch: Launch, name: str, one: tuple[dict, dict], *, losses=EXACT_LOSS, weights=EXACT, steps=8
+) -> None:
+    """Losses and norms of every step, every window in its order, and the weights at the end are
+    those of one process, to within `losses` and `weights`."""
     own = launch.losses(name)
-    assert len(own["train_loss"]) == UNEVEN.steps and len(own["val_loss"]) == 3 * UNEVEN.windows
-    between = apart(launch.weights(name), weights)
-    print(f"{launch.world} {name}: losses {losses_apart(own, losses):.1e}, weights {between:.1e}")
-    # What is recorded of windows is rounded to float32.
-    assert losses_apart(own, losses) < (1e-6 if double else STEPS_APART)
-    assert between < (EXACT if double else UNEVEN.learning_rate)
-    summaries = [values["summary"] for values in (own, losses)]
+    assert len(own["train_loss"]) == steps
+    assert len(own["val_loss"]) == (steps // UNEVEN.evaluate_every + 1) * UNEVEN.windows
+    between = losses_apart(own, one[1]), apart(launch.weights(name), one[0])
+    print(f"{launch.world} {name}: losses {between[0]:.1e}, weights {between[1]:.1e}")
+    assert between[0] < losses and between[1] < weights
+    summaries = [values["summary"] for values in (own, one[1])]
     for metric in ("parameters", "unmoved_parameters", "generated_tokens"):
         assert summaries[0][metric][0] == summaries[1][metric][0]
-    assert summaries[0]["final_val_loss"][2]["processes"] == launch.world
-    assert (
-        summaries[0]["final_val_loss"][2]["tokens"] == summaries[1]["final_val_loss"][2]["tokens"]
-    )
+    several, single = (summary["final_val_loss"][2] for summary in summaries)
+    assert several["processes"] == launch.world and several["tokens"] == single["tokens"]
 
 
 def require_equal_models(launch: Launch, prepared, folder: Path) -> None:
     for model, bits in COMPARED:
         one = alone(prepared, folder / f"{model}{bits}", double=bits == 64, model=model)
         for kind in KINDS:
-            require_same(launch, f"{kind}-{model}-{bits}", *one, double=bits == 64)
+            within = {} if bits == 64 else {"losses": 1e-5, "weights": UNEVEN.learning_rate}
+            require_same(launch, f"{kind}-{model}-{bits}", one, **within)
 
 
 def test_two_processes_train_as_one_does(two, prepared, tmp_path) -> None:
@@ -140,7 +142,7 @@ def test_two_processes_train_as_one_does(two, prepared, tmp_path) -> None:
 
 
 def test_pruning_ranks_whole_matrices_where_weights_are_sharded(two, prepared, tmp_path) -> None:
-    require_same(two, "fsdp-pruned", *alone(prepared, tmp_path, optimizer=PRUNED))
+    require_same(two, "fsdp-pruned", alone(prepared, tmp_path, optimizer=PRUNED))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -207,15 +209,16 @@ def test_every_optimizer_and_model_trains_in_several_processes_as_in_one(
 ) -> None:
     models = ("GPT2_GATE", "GPT2_RA", "GPT2_MLA_RA_KV")
     cases = [case(f"{k}-{o}", k, tmp_path, optimizer=o) for k in KINDS for o in OPTIMIZERS]
+    # Longer: a spike is held against ten norms before it.
+    cases += [case(f"{k}-{SPAM}", k, tmp_path, optimizer=SPAM, steps=16) for k in KINDS]
     cases += [case(f"{k}-{m}", k, tmp_path, model=m) for k in KINDS for m in models]
     cases += [case(f"{k}-recompute", k, tmp_path, recompute=True) for k in KINDS]
     launch = launched(cases, prepared, tmp_path, 2)
     for entry in cases:
         one = alone(prepared, tmp_path / "alone" / entry["name"], **entry["changes"])
-        if "muon" in entry["name"]:  # it computes in bfloat16
-            assert apart(launch.weights(entry["name"]), one[0]) < 1e-3
-        else:
-            require_same(launch, entry["name"], *one)
+        # Muon computes in bfloat16, where the last bit of a float64 may become the last of 8.
+        within = {"losses": 1e-3, "weights": 1e-3} if "muon" in entry["name"] else {}
+        require_same(launch, entry["name"], one, steps=entry["changes"].get("steps", 8), **within)
 
 
 @pytest.mark.parametrize(
