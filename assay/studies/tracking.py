@@ -92,7 +92,7 @@ def _end(
         else:
             if code == 0:
                 continue
-            reason = _last_line(_output(folder, tracker)) or f"it ended with exit code {code}"
+            reason = _last_words(_output(folder, tracker)) or f"it ended with exit code {code}"
         note(f"the mirror to {tracker} is not complete: {reason}; {_later(folder, tracker)}")
 
 
@@ -104,6 +104,8 @@ def _output(folder: Path, tracker: str) -> Path:
     return folder / f"mirror-{tracker}.log"
 
 
-def _last_line(file: Path) -> str:
+def _last_words(file: Path) -> str:
+    """The last line that a mirror wrote, or the reason that it gave before it."""
     lines = file.read_text(errors="replace").strip().splitlines()
-    return lines[-1].removeprefix("assay: ") if lines else ""
+    reasons = [line.removeprefix("assay: ") for line in lines if line.startswith("assay: ")]
+    return (reasons or lines or [""])[-1]

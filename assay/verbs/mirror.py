@@ -46,5 +46,6 @@ def mirror(
             print(f"{tracker}: all {done.points:,} points are in project {name}")
     for tracker, reason in done.failures.items():
         print(f"assay: {tracker}: {reason}", file=sys.stderr)
-    if done.failures:
-        raise typer.Exit(CANNOT_RUN_HERE)
+    if done.failures:  # past the exit hooks of a tracker that failed, which may raise or hang
+        sys.stdout.flush()
+        os._exit(CANNOT_RUN_HERE)

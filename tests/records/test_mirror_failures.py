@@ -66,6 +66,7 @@ def test_a_tracker_that_is_not_installed(tmp_path):
     assert done.returncode == 3 and "pip install 'assay[trackers]'" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_full_disk_and_then_room(tmp_path):
     """W&B says nothing of a write that failed: the mirror does, for it reads the files."""
     place = new_place(tmp_path)

@@ -75,6 +75,12 @@ class WandbMirror:
 
     def send(self, points: Sequence[TrackedPoint]) -> None:
         """Hand over points that are not stored; W&B writes them within `_FLUSH_S`."""
+        try:
+            self._send(points)
+        except ConnectionError as error:
+            raise CannotRunHere(f"the process in which W&B writes has ended: {error}") from error
+
+    def _send(self, points: Sequence[TrackedPoint]) -> None:
         for point in points:
             run = self._run(point.tracked)
             if point.kind == "curve":
