@@ -54,8 +54,10 @@ class Replayed:
 
 def chosen(names: str) -> tuple[str, ...]:
     """The trackers that a list names, comma between; BadInput where there is no such tracker."""
+    if not names:
+        return ()
     known = plugins.listing(KIND)
-    entries = tuple(dict.fromkeys(names.split(","))) if names else ()
+    entries = tuple(dict.fromkeys(names.split(",")))
     for entry in entries:
         if entry not in known:
             close = difflib.get_close_matches(entry.lower(), known, n=1)
@@ -77,9 +79,8 @@ def project_name(text: str) -> str:
 def missing(tracker: str) -> str | None:
     """How to install a tracker that is not installed; None where it is."""
     absent = plugins.find(KIND, tracker).missing
-    return (
-        f"{', '.join(absent)} is not installed; pip install 'assay[trackers]'" if absent else None
-    )
+    how = f"{', '.join(absent)} is not installed; {plugins.how_to_install(absent)}"
+    return how if absent else None
 
 
 def replay(

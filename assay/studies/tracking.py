@@ -42,7 +42,7 @@ def tracking_of(study: Study, name: str) -> Tracking:
     return Tracking(
         trackers=trackers,
         project=mirroring.project_name(project),
-        entity=study.tracker_entity or None,
+        entity=os.environ.get("WANDB_ENTITY") or study.tracker_entity or None,
     )
 
 

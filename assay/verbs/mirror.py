@@ -37,8 +37,9 @@ def mirror(
     trackers = mirroring.chosen(to)
     folder, run = open_run(path)
     name = project or os.environ.get("ASSAY_TRACKER_PROJECT") or run.tracker_project or run.study
+    owner = entity or os.environ.get("WANDB_ENTITY") or run.config.get("TRACKER_ENTITY", '""')[1:-1]
     destination = mirroring.Destination(
-        folder=folder.path.resolve(), project=mirroring.project_name(name), entity=entity
+        folder=folder.path.resolve(), project=mirroring.project_name(name), entity=owner or None
     )
     done = mirroring.replay(folder, run, trackers, destination=destination, follow=follow)
     for tracker in trackers:

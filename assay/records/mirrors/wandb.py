@@ -122,7 +122,7 @@ class WandbMirror:
             run.remote.define_metric("*", step_metric="step")
             self._offline = run.remote.offline
             if not self._offline:
-                run.numbers.update(range(run.remote.step))
+                run.numbers.update(range(run.remote.starting_step))
             run.remote.summary.update(run.summary)
         return run.remote
 
