@@ -71,7 +71,8 @@ class WandbMirror:
         self._folder = Path(os.environ.get("WANDB_DIR") or destination.folder)
         self._offline = True
         self._runs: dict[str, _OpenRun] = {}
-        _hold_writer(make_folder(self._folder / "wandb") / "writer.lock")
+        lock = f"writer-{destination.folder.name}.lock"  # WANDB_DIR may be that of several runs
+        _hold_writer(make_folder(self._folder / "wandb") / lock)
 
     def send(self, points: Sequence[TrackedPoint]) -> None:
         """Hand over points that are not stored; W&B writes them within `_FLUSH_S`."""
@@ -207,7 +208,7 @@ def _doubled(stored: StoredRun) -> bool:
 
 
 def _hold_writer(path: Path) -> None:
-    """Wait until no writer of an earlier mirror is left in the folder, and keep others out.
+    """Wait until no writer of an earlier mirror of the run is left, and keep others out.
 
     W&B writes in a process of its own, which lives on for a moment when the mirror is killed. It
     inherits standard input, so the lock lies there: it is held until the last of both has ended.
