@@ -117,7 +117,7 @@ def passed_limit(pid: int, deadline: float, limits: Limits) -> str | None:
     """The limit that a process has passed by now: timeout, oom or stalled; None for none."""
     if time.monotonic() > deadline:
         return "timeout"
-    if limits.memory_bytes is not None and resident_bytes(pid) > limits.memory_bytes:
+    if limits.memory_bytes is not None and holds_more(pid, limits.memory_bytes):
         return "oom"
     if limits.progress and limits.stall_s and _age_s(limits.progress) > limits.stall_s:
         return "stalled"
@@ -158,22 +158,43 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def resident_bytes(pid: int) -> int:
-    """Resident memory of a process and of all that it started; 0 where it has just ended or the
-    system does not say."""
+def holds_more(pid: int, limit_bytes: int) -> bool:
+    """Whether a process and all that it started hold more memory than a limit. Pages that a fork
+    shares count once; to know them is slow, so they are asked for only where resident sizes, which
+    count them again in every process, are above the limit."""
+    pids = _with_children(pid)
+    if sum(map(_resident_bytes, pids)) <= limit_bytes:
+        return False
+    return len(pids) == 1 or sum(map(_proportional_bytes, pids)) > limit_bytes
+
+
+def _with_children(pid: int) -> list[int]:
+    """A process and those that its first thread started, and so on; alone where the kernel does not
+    say."""
+    try:
+        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        words = []
+    return [pid, *(each for word in words for each in _with_children(int(word)))]
+
+
+def _resident_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 where it has just ended or the system does not say."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     except (OSError, IndexError):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") + sum(map(resident_bytes, _children(pid)))
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _children(pid: int) -> list[int]:
-    """Processes that the first thread of a process started; none where the kernel does not say."""
+def _proportional_bytes(pid: int) -> int:
+    """Resident memory of a process, of shared pages its share; all of it where the kernel does not
+    say."""
     try:
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return _resident_bytes(pid)
 
 
 def kernel_oom_kills() -> int:

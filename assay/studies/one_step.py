@@ -24,6 +24,7 @@ from assay.studies.plan import Obstacles, PlannedStage
 from assay.studies.stages import capture, decode, models, train
 from assay.studies.study import Study
 from assay.subjects.decode import names
+from assay.train import entries
 from assay.workloads.spec import WorkloadSpec
 
 LOG = "stderr.log"  # of the folder that a step is run in
@@ -122,13 +123,18 @@ def _capture(study: Study, scratch: Path) -> Iterator[StepCells]:
         yield StepCells(stage="capture", cells=cells, settings=settings)
 
 
+def _given_as(kind: str, name: str, study: Study) -> str:
+    """What a setting calls a plugin: the path of one that was given by it."""
+    path = plugins.find(kind, name, study.plugin_folders).path
+    return str(path) if path in study.plugin_folders else name
+
+
 def _implementations(study: Study) -> Iterator[StepCells]:
     specs = _smallest(workload_cells.workloads(study))
     if not specs:  # the stage capture has yet to make them
         specs = _smallest(workload_cells.workloads(replace(study, workloads=())))
     for name in dict.fromkeys((*study.implementations, *study.search_oom)):
-        path = plugins.find("sequence", name, study.plugin_folders).path
-        entry = str(path) if path in study.plugin_folders else name
+        entry = _given_as("sequence", name, study)
         settings = {"STAGES": "check", "IMPLEMENTATIONS": entry}
         settings |= {"SEARCH_OOM": ""} if study.search_oom else {}
         yield _of_workloads("check", "sequence", name, specs, study, settings)
@@ -179,7 +185,13 @@ def _train(study: Study) -> Iterator[StepCells]:
     every = dict.fromkeys(("steps", "report_every", "evaluate_every", "save_every"), 1)
     for cell in train.cells(replace(study, train_seeds=(seed,))):
         (name,) = cell.subjects
-        settings = {"STAGES": "models,train", "MODELS": name, "TRAIN_SEEDS": str(seed)}
+        optimizer, plus, options = cell.options["optimizer"].partition(entries.SEPARATOR)
+        settings = {
+            "STAGES": "models,train",
+            "MODELS": cell.options["model"],
+            "TRAIN_OPTIMIZERS": _given_as("optimizers", optimizer, study) + plus + options,
+            "TRAIN_SEEDS": str(seed),
+        }
         cells = (replace(cell, options=cell.options | every | {"windows": 1, "evals": []}),)
         yield StepCells(stage="train", cells=cells, settings={name: settings})
 

@@ -5,6 +5,7 @@ Every optimizer has the options of its file (OPTIONS) and those of SHARED.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,8 @@ def chosen(entry: str, folders: Sequence[Path] = ()) -> OptimizerChoice:
     """The choice that an entry names; BadInput where its file or an option is unknown."""
     plugin, given = entries.read(KIND, entry, SHARED, folders)
     choice = OptimizerChoice(plugin=plugin, given=given)
-    if choice.rate <= 0:
-        raise BadInput(f"rate={choice.rate} in {entry!r} is not above 0; give such as 0.5")
+    if not (isfinite(choice.rate) and choice.rate > 0):
+        raise BadInput(f"rate={choice.rate} in {entry!r} is no number above 0; give such as 0.5")
     if (score := choice._all["prune"]) not in (NO_PRUNING, *SCORES):
         raise BadInput(
             f"prune={score} in {entry!r} is no score; wanted {NO_PRUNING} or one of "

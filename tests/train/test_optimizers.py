@@ -239,7 +239,8 @@ def weights_after_a_step(prepared, folder, entry: str) -> dict[str, torch.Tensor
         ("adamwspam+theta", "wanted NAME=VALUE"),
         ("adamwspam+theta=1+theta=2", "sets it again"),
         ("adamwspam+interval=x", "interval=x cannot be read; wanted int"),
-        ("adamw+rate=0", "is not above 0"),
+        ("adamw+rate=0", "is no number above 0"),
+        ("adamw+rate=nan", "is no number above 0"),
         ("adamw+prune=bitter10", "prune=bitter10 in 'adamw+prune=bitter10' is no score"),
     ],
 )
@@ -258,6 +259,8 @@ def test_an_entry_that_names_nothing_is_refused(entry, words):
         ("adamwspam+settle=0", "settle from 1 to below interval"),
         ("muon+momentum=1", "from 0 to below 1"),
         ("sinkgd+factor=0", "a factor above 0"),
+        ("sinkgd+factor=nan", "a factor above 0"),
+        ("adamwspam+theta=nan", "wanted theta above 0"),
         ("adamwprune+base=muon", "wanted one of adamw, adamwadv, adamwspam"),
     ],
 )

@@ -123,3 +123,20 @@ def test_models_layers_and_a_capture_take_their_step(tmp_path):
 def test_make_asks_for_one_step():
     recipe = (CHECKOUT / "Makefile").read_text()
     assert "$(if $(filter-out 0,$(DRY_RUN)),--one-step,--continue) --config .config" in recipe
+
+
+def test_an_arm_of_a_training_study_is_repeated_by_its_model_and_optimizer(tmp_path):
+    """The arm GPT2/NAME is no model: the command names both."""
+    (tmp_path / "stuck.py").write_text(
+        "def make(model, settings):\n    raise ValueError('stuck')\n"
+    )
+    sets = ["STAGES=host,models,train", "MODELS=GPT2", "TRAIN_OPTIMIZERS=adamw,stuck.py"]
+    sets += ["TRAIN_WIDTH=32", "TRAIN_LAYERS=1", "TRAIN_HEADS=2", "TRAIN_LENGTH=16"]
+    sets += ["TRAIN_BATCH=2", "TRAIN_TOKENIZER=byte"]
+    arguments = [word for entry in sets for word in ("--set", entry)]
+    done = assay("study", "run", "--one-step", *arguments, cwd=tmp_path)
+    assert done.returncode == 1 and "does not fit GPT2: stuck" in done.stdout, done.stderr
+    (again,) = (line for line in done.stdout.splitlines() if "again: " in line)
+    words = shlex.split(again.partition("again: ")[2])
+    own = {"--set=MODELS=GPT2", f"--set=TRAIN_OPTIMIZERS={tmp_path / 'stuck.py'}"}
+    assert own <= set(words)

@@ -40,7 +40,7 @@ def make(
     settle: int,
     spike: float,
 ) -> torch.optim.Optimizer:
-    if theta <= 0 or spike < 0 or warmup < 0 or not 0 < settle < interval:
+    if not (theta > 0 and spike >= 0) or warmup < 0 or not 0 < settle < interval:
         raise BadInput(
             f"adamwspam with theta={theta}, interval={interval}, warmup={warmup}, settle={settle}, "
             f"spike={spike}; wanted theta above 0, spike and warmup not below 0, and settle from 1 "

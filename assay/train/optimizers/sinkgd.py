@@ -6,7 +6,7 @@ directions about 0.2: `factor` brings the one learning rate down to it. An older
 and a hyperbolic tangent, is another optimizer and is not here.
 """
 
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ _LEAST_NORM = 1e-30
 def make(
     model: nn.Module, settings: TrainSettings, *, iterations: int, factor: float
 ) -> torch.optim.Optimizer:
-    if iterations < 1 or factor <= 0:
+    if iterations < 1 or not 0 < factor < inf:
         raise BadInput(
             f"sinkgd with iterations={iterations}, factor={factor}; wanted at least one iteration "
             "and a factor above 0"
