@@ -159,9 +159,9 @@ def _signal_name(number: int) -> str:
 
 
 def holds_more(pid: int, limit_bytes: int) -> bool:
-    """Whether a process and all that it started hold more memory than a limit. Pages that a fork
-    shares count once; to know them is slow, so they are asked for only where resident sizes, which
-    count them again in every process, are above the limit."""
+    """True where a process and all that it started hold more memory than a limit. Pages that a
+    fork shares count once; to know them is slow, so they are asked for only where resident sizes,
+    which count them again in every process, are above the limit."""
     pids = _with_children(pid)
     if sum(map(_resident_bytes, pids)) <= limit_bytes:
         return False

@@ -77,7 +77,7 @@ def project_name(text: str) -> str:
 
 
 def missing(tracker: str) -> str | None:
-    """How to install a tracker that is not installed; None where it is."""
+    """The way to install a tracker that is not installed; None where it is."""
     absent = plugins.find(KIND, tracker).missing
     how = f"{', '.join(absent)} is not installed; {plugins.how_to_install(absent)}"
     return how if absent else None

@@ -173,7 +173,7 @@ def _step(record: Record) -> int | None:
 
 
 def _remarks(record: Record) -> Iterator[tuple[str, str]]:
-    """What a number alone does not say: that it is unknown or wrong, and why."""
+    """Words that a number alone does not say: that it is unknown or wrong, and why."""
     if record.status != "ok":
         yield f"{record.metric}.status", record.status
     if record.reason:

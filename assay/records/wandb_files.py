@@ -1,4 +1,4 @@
-"""What Weights & Biases has stored of a run on this machine, read from its `.wandb` files.
+"""Points of a run that Weights & Biases has stored on this machine, from its `.wandb` files.
 
 Such a file has a header of 7 bytes, then blocks of 32 KiB as LevelDB's log has them: chunks of
 checksum, length and kind, which make up messages of W&B's protobuf. A writer that was killed leaves
@@ -38,7 +38,7 @@ class StoredRun:
 
 
 def stored_run(folder: Path, identity: str) -> StoredRun:
-    """What the runs below `folder`/wandb that were offline hold of the run with an identity."""
+    """All that the offline runs below `folder`/wandb hold of the run with an identity."""
     stored = StoredRun()
     for file in sorted((folder / "wandb").glob(f"offline-run-*-{identity}/run-{identity}.wandb")):
         for message in messages(file):

@@ -35,7 +35,7 @@ class EvalRow:
 
     @property
     def reason(self) -> str:
-        """Why seeds have no value."""
+        """The reasons why seeds have no value."""
         lost = (r.reason for s, r in self.seeds.items() if s not in self.known)
         return "; ".join(dict.fromkeys(reason for reason in lost if reason))
 

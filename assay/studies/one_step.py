@@ -124,7 +124,7 @@ def _capture(study: Study, scratch: Path) -> Iterator[StepCells]:
 
 
 def _given_as(kind: str, name: str, study: Study) -> str:
-    """What a setting calls a plugin: the path of one that was given by it."""
+    """The entry of a setting that names a plugin: the path of one that was given by it."""
     path = plugins.find(kind, name, study.plugin_folders).path
     return str(path) if path in study.plugin_folders else name
 

@@ -1,4 +1,4 @@
-"""What an eval gives for a model: a value with its standard error, and an entry for each item."""
+"""A score that an eval gives a model: a value with its standard error, an entry for each item."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

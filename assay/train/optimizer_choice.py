@@ -49,8 +49,8 @@ class OptimizerChoice:
         return self._all["rate"]
 
     def pruning(self, steps: int, of_model: float = 0.0) -> PruningPlan | None:
-        """What is pruned within so many steps; `of_model` is the sparsity that the model names, by
-        magnitude where the entry has no score."""
+        """The plan of pruning within so many steps; `of_model` is the sparsity that the model
+        names, by magnitude where the entry has no score."""
         options = self._all
         if of_model and "sparsity" in self.given and self.given["sparsity"] != of_model:
             raise BadInput(

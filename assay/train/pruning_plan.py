@@ -45,7 +45,7 @@ class PruningPlan:
         return cls(score=score, sparsity=sparsity, first=first, last=last, every=every)
 
     def is_due(self, step: int) -> bool:
-        """Whether weights go after this step."""
+        """True where weights go after this step."""
         within = self.first <= step < self.last and (step - self.first) % self.every == 0
         return within or step == self.last
 

@@ -126,7 +126,7 @@ def _require(model: TextModel, request: TokenRequest) -> None:
 
 
 def _inputs(model: TextModel, request: TokenRequest) -> list[int]:
-    """What the model reads: all but the last token, as many as it can."""
+    """The tokens that the model reads: all but the last, as many as it can."""
     return [*request.context, *request.continuation][:-1][-model.length :]
 
 

@@ -1,4 +1,4 @@
-"""What trackers stored, read from their own files, beside what the records say.
+"""Points that trackers stored, read from their own files, beside what the records say.
 
 Neither is made by the code that mirrors: curves are (cell, step, metric, value) counted, so a point
 that is lost or there twice is a difference.

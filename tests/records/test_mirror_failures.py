@@ -1,4 +1,4 @@
-"""What a mirror says when it cannot: one sentence, an exit code, and nothing lost."""
+"""A mirror that cannot do its work: one sentence, an exit code, and nothing lost."""
 
 import gzip
 import resource

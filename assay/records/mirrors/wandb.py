@@ -192,7 +192,7 @@ class WandbMirror:
 
 
 def _summary(point: TrackedPoint) -> dict[str, Any]:
-    """What of a point belongs into the summary of its run: for a curve, only what no row has."""
+    """The part of a point for the summary of its run: for a curve, only what no row has."""
     if point.kind == "curve":
         return dict(point.remarks)
     readings = {f"device/{name}": value for name, value in point.readings.items()}

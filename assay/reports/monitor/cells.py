@@ -46,7 +46,7 @@ class CellRow:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """What a run's folder says beside its records of training."""
+    """Facts of a run's folder beside its records of training."""
 
     folder: str
     run: Run

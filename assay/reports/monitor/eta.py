@@ -21,7 +21,7 @@ class Remaining:
 
 
 def rest_of_cell(state: CellState, plan: TrainingPlan, starts: Starts, now: datetime) -> Remaining:
-    """What is left of a cell that runs, by its reports since the session began."""
+    """Time that is left of a cell that runs, by its reports since the session began."""
     if state.step is None or not state.marks:
         return Remaining(seconds=None, basis="it has not reported yet")
     if plan.steps is None:
@@ -43,7 +43,7 @@ def rest_of_run(
     plan: TrainingPlan,
     starts: Starts,
 ) -> Remaining:
-    """What is left of all cells; those that wait take as long as others have taken or will take."""
+    """Time that is left of all cells; those that wait take as long as others took or will take."""
     if not at_work:
         return Remaining(seconds=None, basis="nothing is at work")
     whole_s, basis = _whole_cell(at_work, ended, plan, starts)

@@ -136,7 +136,7 @@ def _latest(states: Iterable[CellState]) -> CellState | None:
 
 
 def _failures(state: CellState) -> list[FailedRecord]:
-    """What is not ok; the end of a cell only says again what its records do."""
+    """Outcomes that are not ok; the end of a cell only says again what its records do."""
     own = [record for record in state.troubles if record.metric not in CELL_METRICS]
     return [
         FailedRecord(

@@ -129,7 +129,7 @@ def _readings(snapshot: Snapshot) -> str:
 
 
 def _failures(snapshot: Snapshot, width: int, *, most_lines: int | None) -> Iterator[Text]:
-    """What is not ok and why, in lines that begin with the status; of each so many at most."""
+    """Outcomes that are not ok, and why; lines begin with the status, of each so many at most."""
     for failure in snapshot.failures[:_MOST_FAILURES]:
         words = f"{failure.arm} seed {failure.seed}, {failure.metric}: {failure.reason}"
         lines = wrap(f"{failure.status}: {words}", width, subsequent_indent="  ")[:most_lines]

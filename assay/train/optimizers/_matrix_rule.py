@@ -14,12 +14,17 @@ from assay.train.matrices import linear_maps
 from assay.train.optimizers._groups import BETAS, groups
 from assay.train.settings import TrainSettings
 
+Direction = Callable[..., torch.Tensor]
+
 
 class MatrixRule(torch.optim.AdamW):
-    """Groups with options of a rule have their direction from `direction`, the others are AdamW's.
-    A direction is taken times the rate, after the decay of weights."""
+    """The linear maps move against what `direction(weight, state, **options)` makes of a gradient
+    and a state, times the rate and after the decay of weights; all others are AdamW's."""
 
-    def __init__(self, model: nn.Module, settings: TrainSettings, options: dict[str, Any]) -> None:
+    def __init__(
+        self, model: nn.Module, settings: TrainSettings, direction: Direction, **options: Any
+    ) -> None:
+        self._direction = direction
         maps = linear_maps(model)
         own = {id(weight) for weight in maps.values()}
         rest = [weight for weight in model.parameters() if id(weight) not in own]
@@ -31,10 +36,6 @@ class MatrixRule(torch.optim.AdamW):
             fused=True,
         )
 
-    def direction(self, weight: nn.Parameter, options: dict[str, Any]) -> torch.Tensor:
-        """The matrix that a weight is moved against, from `weight.grad` and `self.state`."""
-        raise NotImplementedError
-
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:
         assert closure is None
@@ -44,7 +45,7 @@ class MatrixRule(torch.optim.AdamW):
             for weight in group["params"]:
                 if weight.grad is None:
                     continue
-                direction = self.direction(weight, group["rule"])
+                direction = self._direction(weight, self.state[weight], **group["rule"])
                 weight.mul_(1.0 - group["lr"] * group["weight_decay"])
                 weight.add_(direction, alpha=-group["lr"])
                 weight.grad = None  # AdamW passes over it

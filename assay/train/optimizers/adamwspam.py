@@ -86,8 +86,8 @@ class SpikeAwareAdamW(torch.optim.AdamW):
                 weight.grad.clamp_(-limit, limit)
 
     def _is_spike(self) -> bool:
-        """Whether the norm of this step's gradient is far above the last ones, of which it becomes
-        one. Only `spike` above 0 asks, since to know it the host waits for the device."""
+        """True where the norm of this step's gradient is far above the last ones, which it
+        joins. Only `spike` above 0 asks, since to know it the host waits for the device."""
         first = self.param_groups[0]
         if not first["spike"]:
             return False

@@ -32,20 +32,18 @@ def make(
             f"muon with momentum={momentum}, iterations={iterations}; wanted a momentum from 0 to "
             "below 1 and at least one iteration"
         )
-    return Muon(model, settings, {"momentum": momentum, "iterations": iterations})
+    return MatrixRule(model, settings, _direction, momentum=momentum, iterations=iterations)
 
 
-class Muon(MatrixRule):
-    """Orthogonal directions of the linear maps."""
-
-    def direction(self, weight: nn.Parameter, options: dict[str, Any]) -> torch.Tensor:
-        state = self.state[weight]
-        if not state:  # AdamW looks for a step where there is a state
-            state |= {"step": torch.zeros(()), "momentum_buffer": torch.zeros_like(weight)}
-        buffer = state["momentum_buffer"].lerp_(weight.grad, 1 - options["momentum"])
-        ahead = weight.grad.lerp(buffer, options["momentum"])  # Nesterov's
-        near = orthogonal(whole(ahead), options["iterations"]).to(weight.dtype)
-        return sharded(near * (_RMS * sqrt(max(weight.shape))), like=weight)
+def _direction(
+    weight: nn.Parameter, state: dict[str, Any], *, momentum: float, iterations: int
+) -> torch.Tensor:
+    if not state:  # AdamW looks for a step where there is a state
+        state |= {"step": torch.zeros(()), "momentum_buffer": torch.zeros_like(weight)}
+    buffer = state["momentum_buffer"].lerp_(weight.grad, 1 - momentum)
+    ahead = weight.grad.lerp(buffer, momentum)  # Nesterov's
+    near = orthogonal(whole(ahead), iterations).to(weight.dtype)
+    return sharded(near * (_RMS * sqrt(max(weight.shape))), like=weight)
 
 
 def orthogonal(matrix: torch.Tensor, iterations: int) -> torch.Tensor:

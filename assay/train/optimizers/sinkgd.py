@@ -30,15 +30,13 @@ def make(
             f"sinkgd with iterations={iterations}, factor={factor}; wanted at least one iteration "
             "and a factor above 0"
         )
-    return SinkGD(model, settings, {"iterations": iterations, "factor": factor})
+    return MatrixRule(model, settings, _direction, iterations=iterations, factor=factor)
 
 
-class SinkGD(MatrixRule):
-    """Directions of the linear maps by Sinkhorn's iteration."""
-
-    def direction(self, weight: nn.Parameter, options: dict[str, Any]) -> torch.Tensor:
-        direction = balanced(whole(weight.grad), options["iterations"]) * options["factor"]
-        return sharded(direction, like=weight)
+def _direction(
+    weight: nn.Parameter, state: dict[str, Any], *, iterations: int, factor: float
+) -> torch.Tensor:
+    return sharded(balanced(whole(weight.grad), iterations) * factor, like=weight)
 
 
 def balanced(matrix: torch.Tensor, iterations: int) -> torch.Tensor:
