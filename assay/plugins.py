@@ -158,6 +158,8 @@ def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
     resolved = tuple(dict.fromkeys(Path(folder).resolve() for folder in folders))
     for folder in resolved:
         if not folder.is_dir() and not (folder.is_file() and folder.suffix == ".py"):
+            if folder.suffix == ".py":
+                raise BadInput(f"there is no file {folder}; give the path of one that is there")
             raise BadInput(
                 f"--plugins {folder} is not a folder; give the folder that holds your files"
             )

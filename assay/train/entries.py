@@ -25,11 +25,13 @@ def read(
     given: dict[str, Any] = {}
     for word in words:
         option, equals, text = word.partition("=")
-        if not equals or option not in known or option in given:
+        if not equals or option not in known:
             raise BadInput(
-                f"{word!r} in {entry!r} sets no option of {plugin.name}, or sets it again; wanted "
-                f"NAME=VALUE, the names are {', '.join(known)}"
+                f"{word!r} in {entry!r} sets no option of {plugin.name}; wanted NAME=VALUE, the "
+                f"names are {', '.join(known)} (a file has its own in OPTIONS)"
             )
+        if option in given:
+            raise BadInput(f"{word!r} in {entry!r} sets {option} again; leave one of them out")
         given[option] = _value(option, text, type(known[option]))
     return plugin, given
 

@@ -23,6 +23,7 @@ SHARED: Mapping[str, Any] = {
     "prune_until": 0.6,
     "prune_every": 50,  # steps
 }
+_OF_PRUNING = ("sparsity", "prune_from", "prune_until", "prune_every")
 DEFAULT = "adamw"
 
 
@@ -59,6 +60,11 @@ class OptimizerChoice:
             )
         score = options["prune"]
         if score == NO_PRUNING and not of_model:
+            if unused := [name for name in _OF_PRUNING if name in self.given]:
+                raise BadInput(
+                    f"{self.name} sets {', '.join(unused)} and prunes nothing; add a score, such "
+                    "as prune=magnitude, or leave it out"
+                )
             return None
         score = "magnitude" if score == NO_PRUNING else score
         self._require_fit(score)
@@ -83,7 +89,8 @@ class OptimizerChoice:
         if score in STATE_SCORES and not self.plugin.literals["MOMENTS"]:
             raise BadInput(
                 f"{score} is a score of Adam's moments, which {self.plugin.name} does not have; "
-                "wanted magnitude or movement, or adamw, adamwadv or adamwspam"
+                "wanted magnitude or movement, or adamw, adamwadv or adamwspam; a file of yours "
+                "that keeps exp_avg and exp_avg_sq says so with MOMENTS = True"
             )
 
 

@@ -15,7 +15,7 @@ from torch import nn
 from assay.errors import BadInput
 from assay.train.matrices import layer_of, linear_maps
 from assay.train.parallel import sharded, whole
-from assay.train.pruning_plan import PruningPlan
+from assay.train.pruning_plan import STATE_SCORES, PruningPlan
 from assay.train.scores import score
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -109,7 +109,13 @@ class Pruning:
     def _score(self, number: int) -> torch.Tensor:
         """The scores of a whole map; pruned weights are below all others."""
         weight, state = self._weights[number], self._optimizer.state[self._weights[number]]
-        moments = tuple(state[name] for name in _MOMENTS) if _MOMENTS[0] in state else None
+        has_moments = all(name in state for name in _MOMENTS)
+        if self.plan.score in STATE_SCORES and not has_moments:
+            raise BadInput(
+                f"{self.plan.score} is a score of Adam's moments, and the optimizer keeps no "
+                f"{' and '.join(_MOMENTS)}, whatever its MOMENTS says; prune by magnitude"
+            )
+        moments = tuple(state[name] for name in _MOMENTS) if has_moments else None
         movement = self._movement[number] if self._movement else None
         values = score(self.plan.score, weight, moments, movement).float()
         return whole(values.masked_fill(~self.kept[number], float("-inf")))

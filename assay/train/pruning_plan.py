@@ -24,7 +24,9 @@ class PruningPlan:
 
     def __post_init__(self) -> None:
         if not (isfinite(self.sparsity) and 0 < self.sparsity < 1):
-            raise BadInput(f"a sparsity of {self.sparsity} was asked for, wanted one within 0 to 1")
+            raise BadInput(
+                f"a sparsity of {self.sparsity} was asked for, wanted one above 0 and below 1"
+            )
         if not 1 <= self.first <= self.last or self.every < 1:
             raise BadInput(
                 f"pruning from step {self.first} to {self.last}, every {self.every}; wanted at "

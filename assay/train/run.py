@@ -16,7 +16,6 @@ from assay.models.gpt2.sampling import generate
 from assay.records.schema import Measurement
 from assay.train.part_metrics import codec_metrics, gate_means
 from assay.train.pruning import Pruning
-from assay.train.schedule import learning_rate
 from assay.train.trainer import StepsReport, Trainer
 
 FLOPS = (
@@ -131,11 +130,11 @@ class TrainingRun:
         return [self._measurement("val_loss", mean, "nats", self.losses, STREAM)]
 
     def _report(self, report: StepsReport, elapsed_s: float) -> list[Measurement]:
-        trainer, settings = self.trainer, self.trainer.settings
-        rate = self._rate(elapsed_s)
+        trainer, rate = self.trainer, self._rate(elapsed_s)
+        applied = trainer.optimizer.param_groups[0]["lr"]
         values = [
             ("train_loss", report.loss, "nats", "mean over the steps since the last report"),
-            ("learning_rate", learning_rate(trainer.step - 1, settings), "1", None),
+            ("learning_rate", applied, "1", "of the optimizer's first group, in the last step"),
             ("grad_norm", report.gradient_norm, "1", "before it is clipped, mean over the steps"),
             ("tokens_per_s", rate, "tokens/s", None),
             ("model_tflop_per_s", self._tflop(rate), "TFLOP/s", FLOPS),

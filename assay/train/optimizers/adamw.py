@@ -6,6 +6,8 @@ from torch import nn
 from assay.train.optimizers._groups import BETAS, groups
 from assay.train.settings import TrainSettings
 
+MOMENTS = True
+
 
 def make(model: nn.Module, settings: TrainSettings) -> torch.optim.Optimizer:
     return torch.optim.AdamW(

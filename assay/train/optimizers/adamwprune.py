@@ -12,6 +12,7 @@ from assay.errors import BadInput
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"base": "adamw", "prune": "bitter0"}
+MOMENTS = True
 _BASES = ("adamw", "adamwadv", "adamwspam")
 
 

@@ -25,6 +25,7 @@ from assay.train.parallel import whole
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"theta": 5000.0, "interval": 500, "warmup": 150, "settle": 20, "spike": 0.0}
+MOMENTS = True
 _NORMS = 100  # that a spike is held against
 _FEWEST_NORMS = 10
 _MOMENTS = ("exp_avg", "exp_avg_sq")

@@ -17,7 +17,6 @@ from assay.train.parallel import sharded, whole
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"momentum": 0.95, "iterations": 5}
-MOMENTS = False
 SPARSE = False
 _QUINTIC = (3.4445, -4.7750, 2.0315)  # coefficients of x, x^3 and x^5
 _LEAST_NORM = 1e-7

@@ -18,7 +18,6 @@ from assay.train.parallel import sharded, whole
 from assay.train.settings import TrainSettings
 
 OPTIONS = {"iterations": 5, "factor": 0.2}
-MOMENTS = False
 _LEAST_NORM = 1e-30
 
 
