@@ -175,7 +175,7 @@ def test_muon_is_that_of_torch(prepared, tmp_path):
 
 
 def test_spam_is_that_of_a_library():
-    """Without a warm-up, where the library's count is off by one from the authors' program."""
+    """Without a warm-up, in which the two differ."""
     from pytorch_optimizer import SPAM as Published
 
     start, draw = torch.randn(24, 16), torch.Generator().manual_seed(0)
