@@ -127,17 +127,22 @@ def measure(given: argparse.Namespace, folder: str) -> dict[str, Any]:
     shared = [f"--set={entry}" for entry in given.set]
     shared += [f"--config={given.config}"] if given.config else []
     processes = {}
-    for name in names:  # one after the other: the first prepares the data
+    for name in names:
         command = [sys.executable, __file__, given.group, "--arm", name, "--folder", folder]
         processes[name] = subprocess.Popen(
             [*command, "--device", given.device, *shared],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        _ask(processes[name], given.warmup)
+        _say(processes[name], given.warmup)
+        if name == names[0]:  # prepares the data and compiles for the others, who start at once
+            _hear(processes[name])
+    for name in names[1:]:
+        _hear(processes[name])
     turns: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for number in range(given.rounds):
         for name in names if number % 2 == 0 else names[::-1]:
-            turns[name].append(_ask(processes[name], given.turn))
+            _say(processes[name], given.turn)
+            turns[name].append(_hear(processes[name]))
     for process in processes.values():
         process.stdin.close()
         process.wait()
@@ -152,9 +157,12 @@ def measure(given: argparse.Namespace, folder: str) -> dict[str, Any]:
     }
 
 
-def _ask(process: subprocess.Popen, steps: int) -> dict[str, float]:
+def _say(process: subprocess.Popen, steps: int) -> None:
     process.stdin.write(f"{steps}\n")
     process.stdin.flush()
+
+
+def _hear(process: subprocess.Popen) -> dict[str, float]:
     line = process.stdout.readline()
     if not line:
         sys.exit(f"an arm ended with {process.wait()}; its last words are above")
