@@ -9,7 +9,7 @@ from test_trainer import finished, trainer
 
 from assay.errors import BadInput
 from assay.train.matrices import layer_of, linear_maps
-from assay.train.pruning import Pruning, by_depth
+from assay.train.pruning import Pruning, by_depth, kth_by_bits
 from assay.train.pruning_plan import SCORES, PruningPlan
 from assay.train.run import TrainingRun
 from assay.train.scores import score
@@ -121,6 +121,18 @@ def test_the_lowest_scores_go_and_of_equal_ones_the_first(prepared, tmp_path):
     assert last[0, 0] and int(last.sum()) == 1
     others = kept[: -last.numel()]
     assert not others[: int((~others).sum())].any()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-42, 1e38])
+def test_the_value_found_by_bits_is_the_one_of_the_sorted_values(scale):
+    generator = torch.Generator().manual_seed(0)
+    for size in (1, 2, 257):
+        values = torch.randn(size, generator=generator) * scale
+        values[::5] = 0.0
+        values[1::7] = float("-inf")
+        values[2::7] = values[0]
+        for count in range(1, size + 1):
+            assert kth_by_bits(values, count) == values.sort().values[count - 1]
 
 
 def test_late_layers_lose_more_by_bitter4_and_all_together_what_was_asked(prepared, tmp_path):
