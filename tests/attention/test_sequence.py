@@ -25,7 +25,9 @@ LISTED = plugins.listing("sequence")
 def named(name: str, *, slow: bool):
     missing = LISTED[name].missing
     marks = [pytest.mark.skipif(bool(missing), reason=f"needs {missing}")]
-    return pytest.param(name, marks=[*marks, *([pytest.mark.slow] if slow else [])])
+    return pytest.param(
+        name, marks=[*marks, *([pytest.mark.slow, pytest.mark.early] if slow else [])]
+    )
 
 
 def held(name: str, **options) -> None:

@@ -1,11 +1,11 @@
 """Wrong implementations are caught, for the right reason; sound ones are not flagged.
 
 Each file in `defects` names the sound file it patches, the probes that may see the defect and words
-of which the likely cause holds one (see patches.py). Here only those probes run, in this process,
-and of each family of defects (mask_..., tile_...) the first, so that it fits into `make test`.
-`make test-full` runs all of them, and through `assay check FILE` too, in processes of their own, on
-all the cases that these probes have by default (those in JAX are left out, for it compiles for
-every case); and for each probe one defect through all probes.
+of which the likely cause holds one (see patches.py). In `make test` only those probes run, in this
+process, with few cases, and of each family of defects (mask_..., tile_...) the first.
+`make test-full` gives all of them the cases that these probes have by default (those in JAX few,
+for it compiles for every case), the first of each family through `assay check FILE` in processes
+of their own too; and for each probe one defect through all probes.
 """
 
 import json
@@ -23,35 +23,35 @@ from patches import Defect, defects
 import assay
 from assay import plugins
 
-HERE = Path(__file__).parent
-DEFECTS = defects(HERE / "defects")
-IN_PROCESS = [defect for defect in DEFECTS if not defect.needs_own_process]
-ONE_FOR_EACH_PROBE = list({defect.caught_by[0]: defect for defect in IN_PROCESS}.values())
-SOUND = sorted((HERE / "sound").glob("*.py"))
 
-
-def first_of_families(chosen: list[Defect], count: int) -> set[str]:
-    """Names of the first few defects of each family, which is the first word of a name."""
-    families: dict[str, list[str]] = {}
+def first_of_families(chosen: list[Defect]) -> list[Defect]:
+    """The first defect of each family, which is the first word of a name."""
+    families: dict[str, Defect] = {}
     for defect in chosen:
-        families.setdefault(defect.name.partition("_")[0], []).append(defect.name)
-    return {name for names in families.values() for name in names[:count]}
-
-
-def params(chosen: list[Defect], *, slow: bool, only: set[str] | None = None) -> list:
-    marks = [pytest.mark.slow]
-    return [
-        pytest.param(
-            defect,
-            id=defect.name,
-            marks=marks if slow or defect.is_slow or (only and defect.name not in only) else [],
-        )
-        for defect in chosen
-    ]
+        families.setdefault(defect.name.partition("_")[0], defect)
+    return list(families.values())
 
 
 def is_jax(path: Path) -> bool:
     return plugins.find("sequence", str(path)).literals.get("FRAMEWORK") == "jax"
+
+
+HERE = Path(__file__).parent
+DEFECTS = defects(HERE / "defects")
+IN_PROCESS = [defect for defect in DEFECTS if not defect.needs_own_process]
+FIRST = first_of_families(IN_PROCESS)
+IN_JAX = [defect for defect in IN_PROCESS if is_jax(defect.base or defect.path)]
+FEW_CASES = [defect for defect in IN_PROCESS if defect in FIRST or defect in IN_JAX]
+ONE_FOR_EACH_PROBE = list({defect.caught_by[0]: defect for defect in IN_PROCESS}.values())
+SOUND = sorted((HERE / "sound").glob("*.py"))
+IN_TORCH = [path for path in SOUND if not is_jax(path)]
+
+
+def params(chosen: list[Defect], *, slow: bool) -> list:
+    return [
+        pytest.param(d, id=d.name, marks=[pytest.mark.slow] if slow or d.is_slow else [])
+        for d in chosen
+    ]
 
 
 def skip_where_missing(path: Path) -> None:
@@ -73,10 +73,8 @@ def text(failures: list[tuple[str, str, str]]) -> str:
     return "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
 
 
-@pytest.mark.parametrize(
-    "defect", params(IN_PROCESS, slow=False, only=first_of_families(IN_PROCESS, 1))
-)
-def test_a_planted_defect_is_caught_and_explained(defect, tmp_path):
+@pytest.mark.parametrize("defect", params(FEW_CASES, slow=False))
+def test_a_few_cases_catch_and_explain_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
     failures = []
@@ -114,7 +112,7 @@ def test_the_case_that_is_named_fails_again(defect, tmp_path):
 
 # JAX compiles for every case, so what it runs takes minutes: only `make test-full` has it, once.
 @pytest.mark.sampled
-@pytest.mark.parametrize("path", [p for p in SOUND if not is_jax(p)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", IN_TORCH, ids=lambda path: path.stem)
 def test_a_sound_implementation_is_not_flagged(path):
     skip_where_missing(path)
     verdict = assay.check(str(path), quick=True)
@@ -151,12 +149,18 @@ def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
     assert_explained(defect, failures)
 
 
-@pytest.mark.parametrize("defect", params(IN_PROCESS, slow=True))
+@pytest.mark.parametrize("defect", params([d for d in IN_PROCESS if d not in IN_JAX], slow=True))
 def test_the_default_cases_of_its_probes_catch_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
-    if is_jax(path):
-        pytest.skip("compiled for every case; the quick check of it is a test above")
+    verdict = assay.check(str(path), probes=defect.caught_by)
+    assert_explained(defect, [(m.metric, m.reason, m.cause or "") for m in verdict.failures])
+
+
+@pytest.mark.parametrize("defect", params([d for d in FIRST if d not in IN_JAX], slow=True))
+def test_the_command_catches_it(defect, tmp_path):
+    path = defect.write(tmp_path)
+    skip_where_missing(path)
     code, failures, _ = checked(path, "--probe", ",".join(defect.caught_by), out=tmp_path)
     assert code == 1
     assert_explained(defect, failures)
@@ -173,9 +177,18 @@ def test_a_run_of_all_probes_catches_it(defect, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", IN_TORCH, ids=lambda path: path.stem)
+def test_sixty_cases_flag_nothing_sound(path):
+    skip_where_missing(path)
+    verdict = assay.check(str(path), cases=60)
+    assert verdict, str(verdict)
+
+
+@pytest.mark.slow
+@pytest.mark.early
+@pytest.mark.parametrize("path", SOUND[::5], ids=lambda path: path.stem)
 def test_a_run_flags_nothing_sound(path, tmp_path):
     skip_where_missing(path)
-    flags = ["--quick"] if is_jax(path) else ["--cases", "60"]
+    flags = ["--cases", "60"] if path in IN_TORCH else ["--quick"]
     code, failures, _ = checked(path, *flags, out=tmp_path)
     assert code == 0, failures

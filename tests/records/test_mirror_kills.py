@@ -75,5 +75,6 @@ def test_six_kills_lose_and_double_nothing(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.early
 def test_a_hundred_kills_lose_and_double_nothing(tmp_path):
     killed_at_random(new_place(tmp_path), kills=100, seed=2)

@@ -151,7 +151,12 @@ def aims(moments: random.Random, kills: int) -> list[str]:
 
 @pytest.mark.parametrize(
     "runs",
-    [(6,), pytest.param((25,) * 4, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
+    [
+        (6,),
+        pytest.param(
+            (25,) * 4, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(900)]
+        ),
+    ],
     ids=lambda runs: f"{sum(runs)} kills",
 )
 def test_nothing_is_lost_repeated_or_halved_by_kills(tmp_path, runs):

@@ -204,7 +204,9 @@ def kill_often(folder: Path, kills: int, left_s: float, undisturbed: list) -> st
     ("kills", "left_s"),
     [
         ((8,), 60.0),
-        pytest.param((100, 100), 2.0, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]),
+        pytest.param(
+            (100, 100), 2.0, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(1200)]
+        ),
     ],
     ids=lambda value: f"{sum(value)} kills" if isinstance(value, tuple) else "",
 )

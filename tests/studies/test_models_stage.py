@@ -156,6 +156,7 @@ def test_a_broken_model_fails_the_gate_that_is_about_it(ran):
 
 
 @pytest.mark.slow
+@pytest.mark.early
 def test_all_of_the_family_passes(tmp_path):
     """135 models: every step, every sound pair of mechanisms, their variations."""
     study = StudyProcess(folder=tmp_path)

@@ -30,15 +30,22 @@ def test_every_configuration_compiles_for_an_h200():
 
 
 @pytest.mark.slow
+@pytest.mark.early
 @pytest.mark.parametrize(
     ("target", "options"),
     [
         ("sm_90", []),
         ("sm_80", []),
         ("gfx942", ["--quick"]),  # in whole it takes a core five minutes, gfx1100 twenty
-        ("gfx1100", ["--quick"]),
     ],
 )
 def test_everything_compiles(target, options):
     report = compiled("--target", target, *options)
     assert "\nforward_" in report and "\ndkdv_" in report and "\ndq_" in report
+
+
+@pytest.mark.slow
+@pytest.mark.early
+def test_the_forward_kernels_compile_for_gfx1100():
+    report = compiled("--target", "gfx1100", "--quick", "--kernel", "forward")
+    assert "\nforward_" in report and "\ndkdv_" not in report

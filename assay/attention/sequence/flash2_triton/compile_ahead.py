@@ -194,13 +194,18 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--target", choices=TARGETS, default="sm_90")
     parser.add_argument("--quick", action="store_true", help="every configuration once")
+    parser.add_argument("--kernel", choices=KERNELS, help="this one alone")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args(arguments)
     if not isinstance(forward_kernel, triton.runtime.JITFunction):
         # This process interprets (see __init__.py); kernels to compile need one that does not.
         command = [sys.executable, "-m", __spec__.name, *arguments]
         return subprocess.run(command, env={**os.environ, "TRITON_INTERPRET": "0"}).returncode
-    planned = cases(options.target, quick=options.quick)
+    planned = [
+        case
+        for case in cases(options.target, quick=options.quick)
+        if options.kernel in (None, case.config.kernel)
+    ]
     print(f"Triton {triton.__version__}, {options.target}: {len(planned)} kernels", flush=True)
     failed = 0
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
