@@ -8,7 +8,7 @@ ASSAY  := $(VENV)/bin/python -m assay
 SETS    = $(foreach entry,$(SET),--set '$(entry)')
 
 .DELETE_ON_ERROR:
-.PHONY: all study help check test test-full benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
+.PHONY: all study help check verify test test-full benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
 
 all: study
 
@@ -28,6 +28,7 @@ help:
 ## make savedefconfig     write the minimal form of .config to ./defconfig
 ## make report            write the newest run's report again, from its records
 ## make check             every model of the GPT-2 family through the gates; MODELS=fast or a list
+## make verify            every claim against its evidence
 ## make test, test-full   the tests; all tests with the long ones
 ## make benchmark         measure assay itself (docs/results/spine.md)
 ## make format            black and ruff
@@ -87,6 +88,9 @@ test: $(VENV)/.test
 
 test-full: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m 'slow or not slow'
+
+verify: $(VENV)/.study
+	@$(ASSAY) verify
 
 benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks

@@ -12,6 +12,10 @@
     at_least = 0.7                      # and / or at_most
     shown = "0.91"                      # the figure as the page prints it
 
+Optional: `scope`, the conditions in words; `level`, which the record must have; and a table
+[against] like [records], for a figure that is a ratio: the statistic of the record over that of
+the other one, over paired rounds where both have samples of one cell.
+
 The page prints the figure as a link to the claim's file, so no figure stands without its records.
 """
 
@@ -24,7 +28,9 @@ from typing import Literal
 import msgspec
 
 from assay.errors import BadInput
-from assay.records.schema import Record
+from assay.records.schema import Level, Record
+
+STATISTICS = {"median": median, "minimum": min, "maximum": max}
 
 
 class RecordSelection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +57,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     refuted_by: str
     records: RecordSelection
     holds: ClaimCondition
+    against: RecordSelection | None = None
+    scope: str | None = None
+    level: Level | None = None
 
 
 def load(path: Path) -> Claim:
@@ -64,25 +73,26 @@ def load(path: Path) -> Claim:
     return claim
 
 
-def select(claim: Claim, records: Sequence[Record]) -> Record:
+def select(chosen: RecordSelection, records: Sequence[Record]) -> Record:
     """The one record that a claim rests on."""
-    selected = [record for record in records if _matches(record, claim.records.where)]
+    selected = [record for record in records if _matches(record, chosen.where)]
     if len(selected) != 1:
         raise BadInput(
-            f"{claim.records.where} selects {len(selected)} records of {claim.records.evidence}; "
+            f"{chosen.where} selects {len(selected)} records of {chosen.evidence}; "
             "wanted exactly one"
         )
     return selected[0]
 
 
 def statistic(claim: Claim, record: Record) -> float:
-    """The number that the claim is about."""
+    """The number of a record that the claim is about."""
     if claim.holds.statistic == "value":
         if record.value is None:
             raise BadInput(f"{record.metric} has no value: {record.reason}")
         return record.value
-    compute = {"median": median, "minimum": min, "maximum": max}[claim.holds.statistic]
-    return compute(record.samples)
+    if not record.samples:
+        raise BadInput(f"{record.metric} of {record.subject!r} has no samples")
+    return STATISTICS[claim.holds.statistic](record.samples)
 
 
 def _matches(record: Record, where: dict[str, str]) -> bool:

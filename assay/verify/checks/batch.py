@@ -1,0 +1,21 @@
+"""A step has the same batch, over all its parts and devices: as set, and as tokens for each step.
+
+How it is cut into micro-batches, accumulated and spread over processes is free.
+"""
+
+from assay.records.schema import Record
+from assay.verify.compared import RunComparison
+from assay.verify.finding import CheckFinding, alike, same_symbols
+
+
+def look(comparison: RunComparison) -> list[CheckFinding]:
+    final = comparison.final()
+    found = same_symbols(comparison, "TRAIN_BATCH")
+    if final:
+        found.append(alike("tokens of a step", [(place, _of_step(r)) for place, r in final]))
+    return found
+
+
+def _of_step(record: Record) -> float | None:
+    data = record.data or {}
+    return data["tokens"] / data["step"] if data.get("step") and "tokens" in data else None

@@ -1,0 +1,126 @@
+"""Whether a claim holds on its records: supported, partly, unsupported, refuted or not tested."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Literal
+
+from assay.errors import BadInput
+from assay.laws.pairs import FEWEST_ROUNDS, interval_of_median
+from assay.records.schema import Record
+from assay.verify import evidence
+from assay.verify.checks.cases import SUITES
+from assay.verify.claim import STATISTICS, Claim, RecordSelection, select, statistic
+from assay.verify.compared import ComparedRun, RunComparison, load
+from assay.verify.finding import CheckFinding
+from assay.verify.judgement import judge as judge_runs
+
+Word = Literal["supported", "partly", "unsupported", "refuted", "not tested"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimVerdict:
+    """The word, why, and the figure with the interval of its median where it has one."""
+
+    word: Word
+    reason: str
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+def judge(claim: Claim) -> ClaimVerdict:
+    """Hold a claim against its evidence, and the evidence against the checks of one run."""
+    chosen = [claim.records, *([claim.against] if claim.against else [])]
+    for selection in chosen:
+        if not (evidence.FOLDER / selection.evidence).is_dir():
+            return ClaimVerdict(
+                word="not tested", reason=f"there is no evidence/{selection.evidence} here"
+            )
+    try:
+        sides = [select(selection, _run(selection.evidence).records) for selection in chosen]
+        value = _figure(claim, sides)
+    except BadInput as error:
+        return ClaimVerdict(word="unsupported", reason=str(error))
+    interval = _interval(claim, sides)
+    word, reason = _word(claim, sides, value, interval)
+    if word == "supported":
+        pairs = zip(chosen, sides, strict=True)
+        wrong = [f"{f.check}: {f.reason}" for pair in pairs for f in _failures(*pair)]
+        if wrong:
+            word, reason = "partly", f"it holds, but {'; '.join(dict.fromkeys(wrong))}"
+    return ClaimVerdict(word=word, reason=reason, value=value, interval=interval)
+
+
+def _word(
+    claim: Claim, sides: list[Record], value: float, interval: tuple[float, float] | None
+) -> tuple[Word, str]:
+    if claim.level and any(side.level != claim.level for side in sides):
+        return "unsupported", f"it speaks of the level {claim.level}, and its record does not"
+    if len({(side.level, side.unit, _dtype(side)) for side in sides}) > 1:
+        return "unsupported", "the two sides of its ratio differ in level, unit or dtype"
+    low, high = claim.holds.at_least, claim.holds.at_most
+    if not _within(value, low, high):
+        reaches = interval and any(_within(end, low, high) for end in interval)
+        wanted = f"{claim.holds.statistic} is {value:.6g}, wanted {_bounds(low, high)}"
+        return ("unsupported" if reaches else "refuted"), wanted
+    digits = len(claim.holds.shown.partition(".")[2])
+    if round(value, digits) != float(claim.holds.shown.replace(",", "")):
+        return "unsupported", f"it prints {claim.holds.shown}, its record says {value:.6g}"
+    return "supported", f"{claim.holds.statistic} is {value:.6g}, {_bounds(low, high)}"
+
+
+def _figure(claim: Claim, sides: list[Record]) -> float:
+    if (ratios := _paired(sides)) and claim.holds.statistic in STATISTICS:
+        return STATISTICS[claim.holds.statistic](ratios)
+    values = [statistic(claim, side) for side in sides]
+    return values[0] / values[1] if len(values) > 1 else values[0]
+
+
+def _interval(claim: Claim, sides: list[Record]) -> tuple[float, float] | None:
+    samples = _paired(sides) if len(sides) > 1 else sides[0].samples
+    if claim.holds.statistic != "median" or len(samples) < FEWEST_ROUNDS:
+        return None
+    return interval_of_median(tuple(samples))
+
+
+def _paired(sides: list[Record]) -> list[float]:
+    """Ratios of rounds that were measured side by side; none of records of different cells."""
+    if len(sides) < 2 or len({(s.run, s.stage, s.cell) for s in sides}) > 1:
+        return []
+    own, other = (side.samples for side in sides)
+    return [a / b for a, b in zip(own, other, strict=False)]
+
+
+def _dtype(record: Record) -> str | None:
+    return record.workload.spec.get("dtype") if record.workload else None
+
+
+def _within(value: float, low: float | None, high: float | None) -> bool:
+    return (low is None or value >= low) and (high is None or value <= high)
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    ends = [f"at least {low:g}" if low is not None else "", f"at most {high:g}" if high else ""]
+    return " and ".join(end for end in ends if end)
+
+
+@cache
+def _run(name: str) -> ComparedRun:
+    return load(evidence.FOLDER / name)
+
+
+def _failures(selection: RecordSelection, side: Record) -> list[CheckFinding]:
+    """What the checks of one run find wrong with what lies behind a record."""
+    run = _run(selection.evidence)
+    behind = tuple(record for record in run.records if _is_behind(record, side))
+    findings = judge_runs(RunComparison(runs=(replace(run, records=behind),)))
+    return [finding for finding in findings if finding.verdict == "fails"]
+
+
+def _is_behind(record: Record, side: Record) -> bool:
+    """A record of the machine, of the same subject's correctness and training, or of the same cell;
+    but not what its peers there could not do."""
+    if record.subject == side.subject and record.stage in (*SUITES, "train"):
+        return True
+    same_cell = (record.stage, record.cell) == (side.stage, side.cell)
+    is_measured = record.subject == side.subject or record.value is not None
+    return record.stage == "host" or (same_cell and is_measured)

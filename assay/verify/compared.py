@@ -1,0 +1,82 @@
+"""Runs that are compared: what each says of itself, and in what they may differ."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from assay.records.run import load_records, open_run
+from assay.records.schema import Record, Run
+
+# Symbols that say what is compared: where one of them alone differs, it is the treatment.
+TREATMENTS = (
+    "MODELS", "TRAIN_OPTIMIZERS", "IMPLEMENTATIONS", "LAYERS", "DECODERS", "CACHE_LAYOUTS"
+)  # fmt: skip
+# Where runs end and what each one ended with.
+FINAL = "final_val_loss"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ComparedRun:
+    """A run by its records alone; nothing that it names is imported."""
+
+    name: str
+    run: Run
+    records: tuple[Record, ...]
+
+    def symbol(self, name: str) -> str | None:
+        """The value of a symbol in its configuration; None where it knows no such symbol."""
+        value = self.run.config.get(name)
+        return None if value is None else value.strip('"')
+
+    def of(self, metric: str) -> list[Record]:
+        return [record for record in self.records if record.metric == metric]
+
+    @cached_property
+    def host(self) -> dict[str, Any]:
+        return self.run.sessions[-1].host if self.run.sessions else {}
+
+    @property
+    def gpus(self) -> list[dict[str, Any] | None]:
+        """The devices it used; None for one that its host did not list."""
+        listed = {f"{d['kind']}:{d['index']}": d for d in self.host.get("devices", ())}
+        used = [name if ":" in name else f"{name}:0" for name in self.run.devices or ()]
+        return [listed.get(name) for name in used]
+
+
+def load(path: Path) -> ComparedRun:
+    """The run in a folder: one below results/, or one of evidence/."""
+    _, run = open_run(path)
+    return ComparedRun(name=path.resolve().name, run=run, records=tuple(load_records(path)))
+
+
+def load_all(paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
+    """The runs in some folders; those of one name are told apart by their numbers."""
+    runs = [load(path) for path in paths]
+    if len({run.name for run in runs}) < len(runs):
+        runs = [replace(run, name=f"{run.name} ({n})") for n, run in enumerate(runs, start=1)]
+    return tuple(runs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunComparison:
+    """One run, whose arms are compared, or two; with the symbols that are meant to differ and, by
+    name, why others may."""
+
+    runs: tuple[ComparedRun, ...]
+    treatment: tuple[str, ...] = ()
+    explained: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def treated(self) -> tuple[str, ...]:
+        """The treatment: as given, else the one symbol that says what is compared and differs."""
+        differing = [name for name in TREATMENTS if len(self.values(name)) > 1]
+        return self.treatment or (tuple(differing) if len(differing) == 1 else ())
+
+    def values(self, symbol: str) -> set[str | None]:
+        return {run.symbol(symbol) for run in self.runs}
+
+    def final(self) -> list[tuple[str, Record]]:
+        """The last losses of all arms and seeds, each with where it stands."""
+        return [(f"{run.name} {r.cell}", r) for run in self.runs for r in run.of(FINAL)]

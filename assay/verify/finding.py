@@ -1,0 +1,78 @@
+"""What a check found: it holds, it fails, or it could not look."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from assay.verify.compared import RunComparison
+
+Word = Literal["holds", "fails", "not tested"]
+_PLACES = 2  # that are named for each value
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckFinding:
+    """One line of a judgement. The judgement writes the name of the check into it."""
+
+    verdict: Word
+    reason: str
+    check: str = ""
+
+
+def holds(reason: str) -> CheckFinding:
+    return CheckFinding(verdict="holds", reason=reason)
+
+
+def fails(reason: str) -> CheckFinding:
+    return CheckFinding(verdict="fails", reason=reason)
+
+
+def not_tested(reason: str) -> CheckFinding:
+    return CheckFinding(verdict="not tested", reason=reason)
+
+
+def alike(what: str, values: Iterable[tuple[str, Any]]) -> CheckFinding:
+    """Whether `what` is the same in all places; None is a place that does not say it."""
+    places: dict[str | None, list[str]] = {}
+    for place, value in values:
+        places.setdefault(None if value is None else str(value), []).append(place)
+    silent = places.pop(None, [])
+    if len(places) > 1:
+        told = "; ".join(f"{value} in {named(where)}" for value, where in places.items())
+        return fails(f"{what} differs: {told}")
+    if not places:
+        return not_tested(f"{what}: nothing here says it")
+    (value,) = places
+    if silent:
+        return not_tested(f"{what}: {value}, and {named(silent)} does not say it")
+    return holds(f"{what}: {value}")
+
+
+def named(places: list[str]) -> str:
+    """The first few of some places, and how many there are besides."""
+    distinct = list(dict.fromkeys(places))
+    more = len(distinct) - _PLACES
+    return ", ".join(distinct[:_PLACES]) + (f" and {more} more" if more > 0 else "")
+
+
+def same_symbols(comparison: RunComparison, *symbols: str) -> list[CheckFinding]:
+    """Whether two runs set these symbols alike; one that neither knows is left out."""
+    if len(comparison.runs) < 2:
+        return []
+    found = []
+    for symbol in symbols:
+        values = [(run.name, run.symbol(symbol)) for run in comparison.runs]
+        if symbol in comparison.treated:
+            found.append(holds(f"{symbol} is the treatment"))
+        elif any(value is not None for _, value in values):
+            found.append(alike(symbol, values))
+    return found
+
+
+def same_data(comparison: RunComparison, *entries: str) -> list[CheckFinding]:
+    """Whether all arms recorded the same entries beside their last loss."""
+    final = comparison.final()
+    return [
+        alike(entry, [(place, (record.data or {}).get(entry)) for place, record in final])
+        for entry in (entries if final else ())
+    ]

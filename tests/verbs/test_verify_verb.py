@@ -1,0 +1,72 @@
+"""`assay verify`: claims, one run, two runs; what it prints and how it ends."""
+
+import json
+import shutil
+
+import pytest
+from verbs.command_line import assay
+
+from assay.host import CHECKOUT
+
+RUN = CHECKOUT / "evidence" / "train-ablation-h200"
+
+
+@pytest.fixture
+def other(tmp_path):
+    """The same run with a longer warm-up."""
+    folder = shutil.copytree(RUN, tmp_path / "longer")
+    text = (folder / "run.json").read_text()
+    (folder / "run.json").write_text(text.replace('"TRAIN_WARMUP": "60"', '"TRAIN_WARMUP": "90"'))
+    return folder
+
+
+def test_one_run_passes(tmp_path):
+    done = assay("verify", RUN, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("PASS  train-ablation-h200\n")
+
+
+def test_two_runs_that_differ_in_a_setting_are_unfair(other, tmp_path):
+    done = assay("verify", RUN, other, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.startswith("UNFAIR  train-ablation-h200 and longer: differences, learning")
+    assert "TRAIN_WARMUP differs: 60 in train-ablation-h200; 90 in longer" in done.stdout
+
+
+def test_a_named_treatment_is_fair(other, tmp_path):
+    done = assay("verify", RUN, other, "--treatment", "TRAIN_WARMUP", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    findings = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "TRAIN_WARMUP is the treatment" in {finding["reason"] for finding in findings}
+
+
+def test_all_claims_of_this_house_hold(tmp_path):
+    done = assay("verify", cwd=CHECKOUT)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("PASS  ")
+
+
+def test_a_refuted_claim_ends_in_1(tmp_path):
+    text = (CHECKOUT / "claims" / "h200-train-gpt2.toml").read_text()
+    file = tmp_path / "wrong.toml"
+    file.write_text(text.replace("at_most = 3.689", "at_most = 3.64"))
+    done = assay("verify", file, cwd=tmp_path)
+    assert done.returncode == 1 and "refuted" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "there is no folder claims here"),
+        (["nowhere"], "nowhere"),
+        ([RUN, RUN, RUN], "3 runs were given, wanted one, or two"),
+        ([RUN, CHECKOUT / "claims" / "h200-copy.toml"], "verified apart"),
+        ([RUN, RUN, "--treatment", "NO_SUCH"], "none of the runs has such a symbol"),
+        ([RUN, RUN, "--explain", "versions.jax"], "gives no reason; wanted NAME=WHY"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_told_in_words(arguments, said, tmp_path):
+    done = assay("verify", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr

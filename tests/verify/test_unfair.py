@@ -1,0 +1,201 @@
+"""Ways in which two runs can differ: each unfair one is caught and named, the fair ones pass."""
+
+import msgspec
+import pytest
+from altered_runs import altered, arm, on_host, recorded, with_data
+
+from assay import plugins
+from assay.host import CHECKOUT
+from assay.verify.compared import RunComparison, load
+from assay.verify.evidence import FOLDER
+from assay.verify.judgement import KIND, judge
+
+replace = msgspec.structs.replace
+A, B = arm("GPT2", "a"), arm("GPT2_MLA", "b")
+
+
+def other_gpu(host):
+    host["devices"][1]["name"] = "NVIDIA H100 80GB HBM3"
+
+
+def less_memory(host):
+    host["devices"][1]["memory_bytes"] //= 2
+
+
+def other_torch(host):
+    host["versions"]["torch"] = "2.9.0"
+
+
+def halved_rate(record):
+    return replace(record, value=record.value / 2)
+
+
+def without_seed(number):
+    return lambda r: None if r.data["seed"] == number else r
+
+
+def renamed_seed(record):
+    return replace(record, data={**record.data, "seed": record.data["seed"] + 7})
+
+
+def diverged(record):
+    return replace(record, value=record.value + (0.6 if record.data["seed"] == 1 else 0.0))
+
+
+def stuck(record):
+    return replace(record, value=3.0)
+
+
+def disbelieved(record):
+    return replace(record, status="refused", reason="read 3.1 ms where 2.0 ms were planted")
+
+
+def fewer_windows(record):
+    return replace(record, samples=record.samples[:20])
+
+
+def out_of_memory(record):
+    return replace(record, value=None, status="oom", reason="out of memory")
+
+
+FINAL = "final_val_loss"
+UNFAIR = {
+    "more steps": (altered(B, {"TRAIN_STEPS": "900"}, budget=14745600.0), "stop_rule"),
+    "limited by time": (altered(B, {"TRAIN_MOST_SECONDS": "600"}), "stop_rule"),
+    "stopped by another rule": (with_data(B, FINAL, stopped_by="seconds"), "stop_rule"),
+    "more tokens were seen": (with_data(B, FINAL, tokens=14745600, step=900), "budget"),
+    "larger batch": (altered(B, {"TRAIN_BATCH": "128"}, batch=[128]), "batch"),
+    "larger batch by its tokens": (with_data(B, FINAL, step=300), "batch"),
+    "other rate": (altered(B, {"TRAIN_LEARNING_RATE": '"1e-3"'}), "learning_rate"),
+    "rate halved by a counter": (recorded(B, "learning_rate", halved_rate), "learning_rate"),
+    "longer warm-up": (altered(B, {"TRAIN_WARMUP": "200"}), "learning_rate"),
+    "other optimizer": (altered(B, {"TRAIN_OPTIMIZER": '"adamwspam"'}), "optimizer"),
+    "no weight decay": (altered(B, {"TRAIN_WEIGHT_DECAY": '"0"'}), "optimizer"),
+    "other clip": (altered(B, {"TRAIN_CLIP": '"0.5"'}), "optimizer"),
+    "other GPU": (on_host(B, other_gpu), "hardware"),
+    "a GPU with less memory": (on_host(B, less_memory), "hardware"),
+    "two GPUs": (altered(B, devices=["cuda:0", "cuda:1"]), "hardware"),
+    "compiled": (altered(B, compiled=True), "compiled"),
+    "float32": (altered(B, {"TRAIN_DTYPE": '"float32"'}, dtype=["float32"]), "dtype"),
+    "other dataset": (with_data(B, FINAL, dataset="shakespeare"), "dataset"),
+    "other sources of one name": (with_data(B, FINAL, dataset_digest="0" * 64), "dataset"),
+    "other tokenizer": (altered(B, {"TRAIN_TOKENIZER": '"byte"'}), "dataset"),
+    "shorter sequences": (altered(B, {"TRAIN_LENGTH": "128"}), "dataset"),
+    "other validation": (with_data(B, FINAL, eval_stream="1" * 64), "evaluation"),
+    "fewer windows": (recorded(B, FINAL, fewer_windows), "evaluation"),
+    "two seeds": (recorded(B, FINAL, without_seed(2)), "seeds"),
+    "other seeds": (recorded(B, FINAL, renamed_seed), "seeds"),
+    "a diverged seed": (recorded(B, FINAL, diverged), "seeds"),
+    "changed files": (altered(B, dirty=True), "commit"),
+    "no commit": (altered(B, commit=None, dirty=None), "commit"),
+    "a commit that nobody has": (altered(B, commit="f" * 40), "commit"),
+    "parameters that stood still": (recorded(B, "unmoved_parameters", stuck), "parameters"),
+    "a disbelieved clock": (recorded(B, "calibration.clock", disbelieved), "instruments"),
+    "a cell without memory": (recorded(B, FINAL, out_of_memory), "outcomes"),
+    "other torch": (on_host(B, other_torch), "differences"),
+    "a second treatment": (altered(B, {"TRAIN_DROPOUT": '"0.1"'}), "differences"),
+    "a file of the user's": (altered(B, plugins=["mine"]), "differences"),
+}
+
+
+@pytest.mark.parametrize("name", UNFAIR)
+def test_an_unfair_comparison_is_caught_and_named(name) -> None:
+    other, check = UNFAIR[name]
+    findings = judge(RunComparison(runs=(A, other)))
+    failed = {finding.check for finding in findings if finding.verdict == "fails"}
+    assert check in failed, findings
+    assert failed <= {check, "differences", "seeds"}, failed  # and nothing else is blamed
+
+
+FAIR = {
+    "the treatment alone": RunComparison(runs=(A, B)),
+    "a run and itself": RunComparison(runs=(A, A)),
+    "either way round": RunComparison(runs=(B, A)),
+    "another name of the study": RunComparison(runs=(A, altered(B, {"STUDY": '"mine"'}))),
+    "other folders": RunComparison(
+        runs=(A, altered(B, {"RESULTS": '"r"', "TRAIN_DATA_FOLDER": '"d"'}))
+    ),
+    "the same batch in smaller parts": RunComparison(
+        runs=(A, with_data(B, FINAL, micro_batch=16)),
+    ),
+    "a slower machine's seconds": RunComparison(runs=(A, with_data(B, FINAL, seconds=99.0))),
+    "a named treatment": RunComparison(
+        runs=(A, altered(A, {"TRAIN_WARMUP": "30"})), treatment=("TRAIN_WARMUP",)
+    ),
+    "an explained version": RunComparison(
+        runs=(A, on_host(B, other_torch)),
+        explained={"versions.torch": "the kernels are the same"},
+    ),
+    "seeds in another order": RunComparison(
+        runs=(A, type(B)(name="b", run=B.run, records=B.records[::-1]))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAIR)
+def test_a_fair_comparison_passes(name) -> None:
+    findings = judge(FAIR[name])
+    assert [f for f in findings if f.verdict == "fails"] == []
+    assert sum(f.verdict == "holds" for f in findings) > 15
+
+
+TIMES = load(FOLDER / "grid-gqa-h200")
+STRONG = ("sdpa_cudnn", "jax_cudnn")
+
+
+def on_other_workloads(**changes):
+    return recorded(
+        TIMES, "latency_ms", lambda r: replace(r, workload=replace(r.workload, **changes))
+    )
+
+
+def without_peers(record):
+    return None if record.subject in STRONG else record
+
+
+UNFAIR_TIMES = {
+    "other inputs of one name": (on_other_workloads(content="0" * 32), "workloads"),
+    "no inputs were made": (on_other_workloads(content=None), None),
+    "other workloads": (on_other_workloads(name="another"), "workloads"),
+    "other dtype": (on_other_workloads(spec={"dtype": "float16"}), "dtype"),
+    "a weak baseline": (recorded(TIMES, "latency_ms", without_peers), "baseline"),
+}
+
+
+@pytest.mark.parametrize("name", UNFAIR_TIMES)
+def test_an_unfair_comparison_of_times_is_caught(name) -> None:
+    other, check = UNFAIR_TIMES[name]
+    findings = judge(RunComparison(runs=(TIMES, other)))
+    failed = {finding.check for finding in findings if finding.verdict == "fails"}
+    assert failed == ({check} if check else set()), findings
+    assert check or any(f.verdict == "not tested" for f in findings if f.check == "workloads")
+
+
+def test_a_subject_that_was_timed_and_hardly_checked_is_named() -> None:
+    findings = judge(RunComparison(runs=(load(FOLDER / "decode-h200"),)))
+    (found,) = [f for f in findings if f.verdict == "fails"]
+    assert found.check == "cases" and "dense:sdpa_cudnn (0)" in found.reason
+
+
+def test_an_explanation_does_not_excuse_an_unfair_setting() -> None:
+    other = altered(B, {"TRAIN_WARMUP": "200"})
+    findings = judge(RunComparison(runs=(A, other), explained={"TRAIN_WARMUP": "so it is"}))
+    assert "learning_rate" in {f.check for f in findings if f.verdict == "fails"}
+
+
+def test_what_neither_run_says_is_not_tested() -> None:
+    silent = [with_data(run, FINAL, eval_stream=None) for run in (A, B)]
+    findings = judge(RunComparison(runs=tuple(silent)))
+    (found,) = [f for f in findings if "eval_stream" in f.reason]
+    assert found.verdict == "not tested"
+
+
+def test_runs_that_share_nothing_are_refused() -> None:
+    other = type(B)(name="b", run=B.run, records=())
+    with pytest.raises(Exception, match="share no metric"):
+        judge(RunComparison(runs=(A, other)))
+
+
+def test_every_check_stands_in_the_docs() -> None:
+    page = (CHECKOUT / "docs" / "verify.md").read_text()
+    assert [name for name in plugins.listing(KIND) if f"| `{name}` |" not in page] == []
