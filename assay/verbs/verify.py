@@ -1,8 +1,9 @@
 """Whether claims hold on their records, and whether runs may be compared."""
 
 import json
+import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +12,9 @@ import typer
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
-    from assay.verify.compared import RunComparison
     from assay.verify.finding import CheckFinding
 
+_COUNTED = ("holds", "fails", "not tested")
 EXAMPLE = (
     "Example: assay verify results/a/20261118T042001.687Z-bfa6 results/b/20261118T051002.1Z-c0de"
 )
@@ -29,8 +30,9 @@ def verify(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[CLAIM.toml]... | RUN | RUN RUN",
-            help="Files of claims, the folder of one run, or those of two; all claims by default.",
+            metavar="[CLAIM.toml]... | RUN | RUN RUN | BUNDLE",
+            help="Files of claims, the folder of one run, of two, or of a bundle; all claims by "
+            "default.",
         ),
     ] = None,
     treatment: Annotated[
@@ -48,6 +50,9 @@ def verify(
             help="Why another difference has no influence, such as versions.jax='no JAX here'.",
         ),
     ] = None,
+    digest: Annotated[
+        str | None, typer.Option("--digest", help="What `assay publish` printed for a bundle.")
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
     from assay.errors import BadInput
@@ -63,21 +68,32 @@ def verify(
     elif len(given) > 2:
         raise BadInput(f"{len(given)} runs were given, wanted one, or two to compare")
     else:
-        holding = _runs(given, treatment, explain or [], as_json)
+        holding = _runs(given, treatment, explain or [], digest, as_json)
     if not holding:
         raise typer.Exit(1)
 
 
 def _runs(
-    paths: Sequence[Path], treatment: str | None, explain: Sequence[str], as_json: bool
+    paths: Sequence[Path],
+    treatment: str | None,
+    explain: Sequence[str],
+    digest: str | None,
+    as_json: bool,
 ) -> bool:
     from assay.errors import BadInput
+    from assay.verify import bundle
     from assay.verify.compared import RunComparison, load_all
     from assay.verify.judgement import are_comparable, judge
 
     pairs = [entry.partition("=") for entry in explain]
     if wrong := [entry for entry, (_, _, why) in zip(explain, pairs, strict=True) if not why]:
         raise BadInput(f"--explain {wrong[0]!r} gives no reason; wanted NAME=WHY")
+    if digest and (len(paths) > 1 or not bundle.is_bundle(paths[0])):
+        raise BadInput("--digest belongs to a bundle, a folder that `assay publish` made")
+    sealed = [f for path in paths if bundle.is_bundle(path) for f in _of_bundle(path, digest)]
+    if not are_comparable(sealed):  # then nothing in it is believed
+        _tell(paths[0].name, (), "FAIL", sealed, as_json)
+        return False
     comparison = RunComparison(
         runs=load_all(paths),
         treatment=tuple(treatment.split(",")) if treatment else (),
@@ -85,30 +101,59 @@ def _runs(
     )
     if unknown := [n for n in comparison.treatment if comparison.values(n) == {None}]:
         raise BadInput(f"--treatment {unknown[0]}: none of the runs has such a symbol")
-    findings = judge(comparison)
-    if as_json:
-        for finding in findings:
-            print(json.dumps(asdict(finding)))
-    else:
-        _show_findings(comparison, findings)
+    findings = [*sealed, *judge(comparison)]
+    words = ("FAIR", "UNFAIR") if len(paths) > 1 else ("PASS", "FAIL")
+    names = " and ".join(run.name for run in comparison.runs)
+    _tell(names, comparison.treated, words[not are_comparable(findings)], findings, as_json)
     return are_comparable(findings)
 
 
-def _show_findings(comparison: "RunComparison", findings: "Sequence[CheckFinding]") -> None:
+def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":
+    """Whether it is as it was sealed, and its report what its records say."""
+    from assay.verify import bundle
+    from assay.verify.finding import fails, holds
+    from assay.verify.judgement import are_comparable
+
+    found = bundle.look(path, digest)
+    if are_comparable(found):
+        same = (path / "report.md").read_text() == _report_of(path)
+        text = "report.md is what its records give"
+        found.append(holds(text) if same else fails(f"not so: {text}"))
+    return [replace(finding, check="bundle") for finding in found]
+
+
+def _report_of(path: Path) -> str:
+    from tempfile import TemporaryDirectory
+
+    from assay.records.run import RunFolder
+    from assay.reports.build import build
+
+    with TemporaryDirectory() as folder:
+        for name in ("run.json", "metrics.jsonl.gz"):
+            shutil.copy(path / name, folder)
+        return build(RunFolder(path=Path(folder))).markdown.read_text()
+
+
+def _tell(
+    names: str,
+    treatment: Sequence[str],
+    word: str,
+    findings: "Sequence[CheckFinding]",
+    as_json: bool,
+) -> None:
     from assay.reports.table import Table
     from assay.reports.terminal import console, show
 
-    counts = {word: sum(f.verdict == word for f in findings) for word in ("fails", "not tested")}
-    names = " and ".join(run.name for run in comparison.runs)
+    if as_json:
+        for finding in findings:
+            print(json.dumps(asdict(finding)))
+        return
     wrong = dict.fromkeys(f.check for f in findings if f.verdict == "fails")
-    word = "UNFAIR" if wrong else "FAIR"
-    if len(comparison.runs) < 2:
-        word = "FAIL" if wrong else "PASS"
     print(f"{word}  {names}{': ' if wrong else ''}{', '.join(wrong)}")
-    held = len(findings) - sum(counts.values())
+    counts = [sum(f.verdict == verdict for f in findings) for verdict in _COUNTED]
     print(
-        f"{held} findings hold, {counts['fails']} fail, {counts['not tested']} could not be tested"
-        + (f"; treatment: {', '.join(comparison.treated)}" if comparison.treated else "")
+        "{} findings hold, {} fail, {} could not be tested".format(*counts)
+        + (f"; treatment: {', '.join(treatment)}" if treatment else "")
     )
     rows = tuple((f.verdict, f.check, f.reason) for f in findings)
     show(Table(title="Findings", columns=("verdict", "check", "finding"), rows=rows), console())

@@ -24,15 +24,23 @@ FOLDER = CHECKOUT / "evidence"
 def keep(run: Path, name: str) -> Path:
     """Copy a run's records to evidence/<name>; every log must be whole."""
     folder, _ = open_run(run)
+    lines = whole_lines(folder)
+    target = make_folder(FOLDER / name)
+    write_atomically(RunFolder(path=target).archive, gzip.compress(lines, mtime=0))
+    write_atomically(target / RUN_FILE, folder.run_file.read_bytes())
+    return target
+
+
+def whole_lines(folder: RunFolder) -> bytes:
+    """The lines of all logs of a run, or of its archive; every log must be whole."""
+    if folder.archive.exists():
+        return gzip.decompress(folder.archive.read_bytes())
     lines = b""
     for path in folder.logs():
         if log.read(path).torn_bytes:
             raise BadInput(f"{path} ends in an unfinished cell; resume the run first")
         lines += path.read_bytes()
-    target = make_folder(FOLDER / name)
-    write_atomically(RunFolder(path=target).archive, gzip.compress(lines, mtime=0))
-    write_atomically(target / RUN_FILE, folder.run_file.read_bytes())
-    return target
+    return lines
 
 
 def load(name: str) -> list[Record]:

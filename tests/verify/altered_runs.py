@@ -1,14 +1,17 @@
 """Two runs of one real record: GPT-2 and GPT2_MLA of evidence/train-ablation-h200, told apart, and
-what can be changed in one of them."""
+what can be changed in one of them; and a bundle whose manifest is made to fit."""
 
+import json
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from assay.records.run import load_records, open_run
 from assay.records.schema import Record
+from assay.verify import bundle
 from assay.verify.compared import ComparedRun
 from assay.verify.evidence import FOLDER
 
@@ -58,3 +61,12 @@ def with_data(run: ComparedRun, metric: str, **entries: Any) -> ComparedRun:
     """With other entries in the data of a metric."""
     replace = msgspec.structs.replace
     return recorded(run, metric, lambda r: replace(r, data={**(r.data or {}), **entries}))
+
+
+def fit(folder: Path) -> None:
+    """Make the manifest fit what lies in the folder, as someone who edits files would."""
+    manifest = json.loads((folder / bundle.MANIFEST).read_text())
+    for name in manifest["files"]:
+        mark = bundle._mark(folder / name)
+        manifest["files"][name] = {"sha256": mark.sha256, "size": mark.size}
+    (folder / bundle.MANIFEST).write_text(json.dumps(manifest, indent=1))
