@@ -12,6 +12,7 @@ import typer
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
+    from assay.verify.compared import RunComparison
     from assay.verify.finding import CheckFinding
 
 _COUNTED = ("holds", "fails", "not tested")
@@ -63,6 +64,8 @@ def verify(
     claims = [path for path in given if path.suffix == ".toml"]
     if claims and len(claims) < len(given):
         raise BadInput("claims and runs are verified apart; give the one or the other")
+    if claims and (treatment or explain or digest):
+        raise BadInput("--treatment, --explain and --digest are of runs; a claim has none of them")
     if claims:
         holding = _claims(claims, as_json)
     elif len(given) > 2:
@@ -99,13 +102,26 @@ def _runs(
         treatment=tuple(treatment.split(",")) if treatment else (),
         explained={name: why for name, _, why in pairs},
     )
-    if unknown := [n for n in comparison.treatment if comparison.values(n) == {None}]:
-        raise BadInput(f"--treatment {unknown[0]}: none of the runs has such a symbol")
+    _refuse_misnamed(comparison)
     findings = [*sealed, *judge(comparison)]
     words = ("FAIR", "UNFAIR") if len(paths) > 1 else ("PASS", "FAIL")
     names = " and ".join(run.name for run in comparison.runs)
     _tell(names, comparison.treated, words[not are_comparable(findings)], findings, as_json)
     return are_comparable(findings)
+
+
+def _refuse_misnamed(comparison: "RunComparison") -> None:
+    from assay.errors import BadInput
+    from assay.verify.compared import YARDSTICKS
+
+    for name in comparison.treatment:
+        if name in YARDSTICKS:
+            raise BadInput(
+                f"--treatment {name}: what is measured with cannot be what is compared; run both "
+                "on the same"
+            )
+        if len(comparison.values(name)) < 2:
+            raise BadInput(f"--treatment {name}: the runs do not differ in a symbol of that name")
 
 
 def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":
@@ -116,13 +132,19 @@ def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":
 
     found = bundle.look(path, digest)
     if are_comparable(found):
-        same = (path / "report.md").read_text() == _report_of(path)
-        text = "report.md is what its records give"
-        found.append(holds(text) if same else fails(f"not so: {text}"))
+        made = _made_from_records(path)
+        other = [name for name, text in made.items() if (path / name).read_bytes() != text]
+        found.append(
+            fails(f"not what its records give: {', '.join(other)}")
+            if other
+            else holds(f"{', '.join(made)} are what its records give")
+        )
     return [replace(finding, check="bundle") for finding in found]
 
 
-def _report_of(path: Path) -> str:
+def _made_from_records(path: Path) -> dict[str, bytes]:
+    """Those files of a report that are the same wherever they are made; the page and the figures
+    depend on the versions of what draws them."""
     from tempfile import TemporaryDirectory
 
     from assay.records.run import RunFolder
@@ -131,7 +153,9 @@ def _report_of(path: Path) -> str:
     with TemporaryDirectory() as folder:
         for name in ("run.json", "metrics.jsonl.gz"):
             shutil.copy(path / name, folder)
-        return build(RunFolder(path=Path(folder))).markdown.read_text()
+        built = build(RunFolder(path=Path(folder)))
+        made = [built.markdown, built.summary, *built.results]
+        return {file.name: file.read_bytes() for file in made if (path / file.name).is_file()}
 
 
 def _tell(
@@ -168,13 +192,14 @@ def _claims(paths: Sequence[Path], as_json: bool) -> bool:
     counts: dict[str, int] = {}
     for verdict in verdicts.values():
         counts[verdict.word] = counts.get(verdict.word, 0) + 1
-    holding = not {"unsupported", "refuted"} & counts.keys()
+    holding = not {"unsupported", "refuted", "not tested"} & counts.keys()
     if as_json:
         for name, verdict in verdicts.items():
             print(json.dumps({"claim": name, **asdict(verdict)}))
         return holding
     told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
-    print(f"{'PASS' if holding else 'FAIL'}  {len(verdicts)} claims: {told}")
+    noun = "claim" if len(verdicts) == 1 else "claims"
+    print(f"{'PASS' if holding else 'FAIL'}  {len(verdicts)} {noun}: {told}")
     rows = tuple(
         (v.word, name, "{:.4g} to {:.4g}".format(*v.interval) if v.interval else "—", v.reason)
         for name, v in sorted(verdicts.items(), key=lambda item: (item[1].word, item[0]))

@@ -22,7 +22,7 @@ from assay.errors import BadInput
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import RUN_FILE, RunFolder, open_run
 from assay.records.schema import Run
-from assay.verify.compared import load
+from assay.verify.compared import ComparedRun, load
 from assay.verify.evidence import whole_lines
 from assay.verify.finding import CheckFinding, fails, holds, named, not_tested
 from assay.verify.redaction import redacted
@@ -54,7 +54,7 @@ class BundleManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def is_bundle(folder: Path) -> bool:
-    return (folder / MANIFEST).exists()
+    return (folder / MANIFEST).exists() or (folder / MANIFEST).is_symlink()
 
 
 def prepare(run: Path, target: Path) -> RunFolder:
@@ -76,7 +76,7 @@ def seal(target: Path, findings: Sequence[CheckFinding]) -> str:
     manifest = BundleManifest(
         schema=SCHEMA,
         facts=_facts(run.run),
-        hardware=[device["name"] for device in run.gpus if device],
+        hardware=_hardware(run),
         findings={word: words.count(word) for word in sorted(set(words))},
         files={name: _mark(target / name) for name in sorted(_files(target))},
     )
@@ -87,10 +87,12 @@ def seal(target: Path, findings: Sequence[CheckFinding]) -> str:
 
 def look(bundle: Path, digest: str | None = None) -> list[CheckFinding]:
     """Whether a bundle is as it was sealed; fails name what is not."""
+    if (bundle / MANIFEST).is_symlink() or not (bundle / MANIFEST).is_file():
+        return [fails(f"{MANIFEST} is not a plain file")]
     content = (bundle / MANIFEST).read_bytes()
     if digest is None:
         sealed = not_tested("no --digest was given: files and manifest may have been changed alike")
-    elif digest == _digest(content):
+    elif digest.lower() == _digest(content):
         sealed = holds("the manifest has the digest that was given")
     else:
         sealed = fails(f"the manifest has the digest {_digest(content)}, not the one given")
@@ -133,8 +135,14 @@ def _contradictions(bundle: Path, manifest: BundleManifest) -> Iterator[CheckFin
     facts = msgspec.to_builtins(_facts(run.run))
     if wrong := [name for name in FACTS if manifest.facts.get(name) != facts[name]]:
         yield fails(f"the manifest contradicts {RUN_FILE}: {named(wrong)}")
+    if manifest.hardware != _hardware(run):
+        yield fails(f"the manifest contradicts {RUN_FILE}: hardware")
     if strange := sorted({record.run for record in run.records} - {run.run.run}):
         yield fails(f"records of another run: {named(strange)}")
+
+
+def _hardware(run: ComparedRun) -> list[str]:
+    return [device["name"] for device in run.gpus if device]
 
 
 def _facts(run: Run) -> dict[str, Any]:

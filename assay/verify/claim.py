@@ -19,8 +19,10 @@ the other one, over paired rounds where both have samples of one cell.
 The page prints the figure as a link to the claim's file, so no figure stands without its records.
 """
 
+import re
 import tomllib
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -68,8 +70,13 @@ def load(path: Path) -> Claim:
         claim = msgspec.convert(tomllib.loads(path.read_text()), Claim)
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise BadInput(f"{path}: not a claim: {error}") from error
-    if claim.holds.at_least is None and claim.holds.at_most is None:
+    bounds = [b for b in (claim.holds.at_least, claim.holds.at_most) if b is not None]
+    if not any(isfinite(bound) for bound in bounds):
         raise BadInput(f"{path}: [holds] needs at_least or at_most; else nothing could refute it")
+    if not re.fullmatch(r"-?[\d,]+(\.\d+)?", claim.holds.shown):
+        raise BadInput(
+            f"{path}: shown = {claim.holds.shown!r} is no plain number such as '1,234.5'"
+        )
     return claim
 
 

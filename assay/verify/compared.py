@@ -6,12 +6,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from assay.errors import BadInput
 from assay.records.run import load_records, open_run
-from assay.records.schema import Record, Run
+from assay.records.schema import Record, Run, Session
 
 # Symbols that say what is compared: where one of them alone differs, it is the treatment.
 TREATMENTS = (
     "MODELS", "TRAIN_OPTIMIZERS", "IMPLEMENTATIONS", "LAYERS", "DECODERS", "CACHE_LAYOUTS"
+)  # fmt: skip
+# Symbols of what is measured with: whoever changes one measures something else.
+YARDSTICKS = (
+    "TRAIN_DATASET", "TRAIN_PLACE", "TRAIN_TOKENIZER", "TRAIN_VOCABULARY", "TRAIN_WINDOWS",
+    "TRAIN_EVALS", "TRAIN_SEEDS", "WORKLOADS", "SEED",
 )  # fmt: skip
 # Where runs end and what each one ended with.
 FINAL = "final_val_loss"
@@ -33,21 +39,28 @@ class ComparedRun:
     def of(self, metric: str) -> list[Record]:
         return [record for record in self.records if record.metric == metric]
 
-    @cached_property
-    def host(self) -> dict[str, Any]:
-        return self.run.sessions[-1].host if self.run.sessions else {}
+    @property
+    def sessions(self) -> list[Session]:
+        """The starts of the run that its records come from."""
+        made = {record.session for record in self.records}
+        return [session for session in self.run.sessions if session.number in made]
 
     @property
     def gpus(self) -> list[dict[str, Any] | None]:
-        """The devices it used; None for one that its host did not list."""
-        listed = {f"{d['kind']}:{d['index']}": d for d in self.host.get("devices", ())}
+        """The devices it used, in each session; None for one that its host did not list."""
         used = [name if ":" in name else f"{name}:0" for name in self.run.devices or ()]
-        return [listed.get(name) for name in used]
+        return [
+            {f"{d['kind']}:{d['index']}": d for d in session.host.get("devices", ())}.get(name)
+            for session in self.sessions
+            for name in used
+        ]
 
 
 def load(path: Path) -> ComparedRun:
     """The run in a folder: one below results/, or one of evidence/."""
     _, run = open_run(path)
+    if not run.sessions:
+        raise BadInput(f"{path}: run.json names no session, so nothing says where it ran")
     return ComparedRun(name=path.resolve().name, run=run, records=tuple(load_records(path)))
 
 

@@ -34,8 +34,8 @@ def not_tested(reason: str) -> CheckFinding:
 def alike(what: str, values: Iterable[tuple[str, Any]]) -> CheckFinding:
     """Whether `what` is the same in all places; None is a place that does not say it."""
     places: dict[str | None, list[str]] = {}
-    for place, value in values:
-        places.setdefault(None if value is None else str(value), []).append(place)
+    for place, value in dict.fromkeys(values):
+        places.setdefault(None if value is None else _plain(value), []).append(place)
     silent = places.pop(None, [])
     if len(places) > 1:
         told = "; ".join(f"{value} in {named(where)}" for value, where in places.items())
@@ -46,6 +46,19 @@ def alike(what: str, values: Iterable[tuple[str, Any]]) -> CheckFinding:
     if silent:
         return not_tested(f"{what}: {value}, and {named(silent)} does not say it")
     return holds(f"{what}: {value}")
+
+
+def is_other(one: Any, other: Any) -> bool:
+    """True where two values differ; 6e-4 and 0.0006 do not, nor do an absent and an empty one."""
+    return _plain(one or "") != _plain(other or "")
+
+
+def _plain(value: Any) -> str:
+    text = str(value)
+    try:
+        return f"{float(text):.12g}" if isinstance(value, str | int | float) else text
+    except ValueError:
+        return text
 
 
 def named(places: list[str]) -> str:

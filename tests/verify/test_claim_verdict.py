@@ -63,4 +63,4 @@ def test_a_ratio_is_that_of_paired_rounds_with_its_interval():
 def test_sides_of_different_units_are_no_ratio():
     peer = replace(LOSS.records, where={"metric": "train_seconds", "cell": "GPT2/s0"})
     found = judge(replace(LOSS, against=peer))
-    assert found.word == "unsupported" and "differ in level, unit or dtype" in found.reason
+    assert found.word == "unsupported" and "differ in metric, level, unit or dtype" in found.reason

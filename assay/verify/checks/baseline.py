@@ -5,7 +5,7 @@ from assay.verify.finding import CheckFinding, fails, holds
 
 # By kind of device; a name of a decode kernel stands behind its layout, dense:sdpa_cudnn.
 STRONGEST = {
-    "cuda": ("sdpa_cudnn", "flash_attn", "flash_attn_cute", "jax_cudnn", "flashinfer"),
+    "cuda": ("sdpa_cudnn", "flash_attn", "flash_attn_cute", "jax_cudnn", "flashinfer", "cudnn"),
     "cpu": ("sdpa", "sdpa_flash", "jax_xla"),
 }
 

@@ -17,5 +17,6 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
 
 
 def _of_step(record: Record) -> float | None:
-    data = record.data or {}
-    return data["tokens"] / data["step"] if data.get("step") and "tokens" in data else None
+    tokens, step = ((record.data or {}).get(name) for name in ("tokens", "step"))
+    known = isinstance(tokens, int) and isinstance(step, int) and step > 0
+    return tokens / step if known else None

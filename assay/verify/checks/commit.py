@@ -1,5 +1,6 @@
 """The code of each run is a commit that is known here, with nothing changed in it."""
 
+import re
 import subprocess
 
 from assay.host import CHECKOUT
@@ -13,12 +14,17 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
 
 def _of(run: ComparedRun) -> CheckFinding:
     commit, name = run.run.commit, run.name
+    states = [(run.run.commit, run.run.dirty), *((s.commit, s.dirty) for s in run.sessions)]
+    if len({state for state, _ in states}) > 1:
+        return fails(f"{name} has sessions of more than one commit")
     if commit is None:
         return fails(f"{name} says no commit, so nobody can run its code again")
-    if run.run.dirty is None:
+    if any(dirty is None for _, dirty in states):
         return fails(f"{name} does not say whether files differed from commit {commit[:7]}")
-    if run.run.dirty:
+    if any(dirty for _, dirty in states):
         return fails(f"{name} ran with files that differ from commit {commit[:7]}")
+    if not re.fullmatch("[0-9a-f]{40}", commit):
+        return fails(f"{name} names {commit!r} where a whole commit's hash belongs")
     known = _git("cat-file", "-e", f"{commit}^{{commit}}")
     if known == 0:
         return holds(f"{name}: commit {commit[:7]}, clean")

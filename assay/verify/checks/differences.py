@@ -4,13 +4,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.verify.compared import ComparedRun, RunComparison
-from assay.verify.finding import CheckFinding, fails, holds
+from assay.verify.finding import CheckFinding, fails, holds, is_other
 
 # Symbols of where things are put, what they are called and how long one waits for them.
 INERT = {
     "STUDY", "RESULTS", "TRAIN_DATA_FOLDER", "CAPTURE_TO", "CELL_TIMEOUT_S", "CASE_TIMEOUT_S",
     "CELL_MEMORY_PERCENT", "TRACKERS", "TRACKER_PROJECT", "TRACKER_RUN", "ENGINE",
+    "TRAIN_MICRO_BATCH", "TRAIN_REPORT_EVERY", "TRAIN_SAVE_EVERY", "TRAIN_SAMPLE_TOKENS",
 }  # fmt: skip
+# By how a symbol begins, the stages that read it: without records of one it has no influence.
+READ_BY = {
+    "TRAIN_": {"train"},
+    "CACHE_": {"cache_quality", "cache_decode"},
+    "CAPTURE": {"capture"},
+    "NOISE_": {"noise"},
+    "SUITE_": {"suite", "decode_suite", "check"},
+}
 
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
@@ -23,7 +32,9 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
 def _judged(comparison: RunComparison, name: str, told: str) -> CheckFinding:
     if name in comparison.treated:
         return holds(f"{told}: the treatment")
-    if name in INERT:
+    stages = {record.stage for run in comparison.runs for record in run.records}
+    unread = any(name.startswith(start) and not by & stages for start, by in READ_BY.items())
+    if name in INERT or unread:
         return holds(f"{told}: without influence")
     if reason := comparison.explained.get(name):
         return holds(f"{told}: {reason}")
@@ -33,14 +44,16 @@ def _judged(comparison: RunComparison, name: str, told: str) -> CheckFinding:
 def _all(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[str, str]]:
     """Names of what differs, each with both values in words."""
     for name, (first, second) in _pairs(_facts(one), _facts(other)):
-        if first != second:
+        if is_other(first, second):
             yield name, f"{name} is {_word(first)} and {_word(second)}"
 
 
 def _facts(run: ComparedRun) -> dict[str, Any]:
     facts = {name: run.symbol(name) for name in run.run.config}
-    facts |= {f"versions.{name}": value for name, value in (run.run.versions or {}).items()}
-    facts |= {name: run.host.get(name) for name in ("os", "cores")}
+    for session in run.sessions:
+        versions = session.host.get("versions", {})
+        facts |= {f"versions.{name}": value for name, value in versions.items()}
+        facts |= {name: session.host.get(name) for name in ("os", "cores")}
     facts |= {"commit": run.run.commit, "plugins": ", ".join(run.run.plugins)}
     drivers = {device["driver"] for device in run.gpus if device and device.get("driver")}
     return facts | {"driver": ", ".join(sorted(drivers))}

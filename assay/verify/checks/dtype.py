@@ -16,5 +16,5 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
         for record in run.records:
             if record.workload and "dtype" in record.workload.spec:
                 by_workload[record.workload.name].append((run.name, record.workload.spec["dtype"]))
-    mixed = [alike(f"dtype of {name}", set(values)) for name, values in by_workload.items()]
+    mixed = [alike(f"dtype of {name}", values) for name, values in by_workload.items()]
     return [*found, *(fails(f.reason) for f in mixed if f.verdict == "fails")]

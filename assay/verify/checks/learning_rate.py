@@ -24,7 +24,9 @@ def _as_recorded(comparison: RunComparison) -> list[CheckFinding]:
     for run in comparison.runs:
         for record in run.of("learning_rate"):
             entry = record.subject.partition("/")[2]
-            steps[entry, (record.data or {}).get("step")].append((run.name, record.value))
+            step = (record.data or {}).get("step")
+            if step is not None:
+                steps[entry, step].append((run.name, record.value))
     if not steps:
         return []
     differing = {

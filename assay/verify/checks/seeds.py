@@ -16,7 +16,7 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     for run in comparison.runs:
         for record in run.of("final_val_loss"):
             if record.value is not None:
-                seed = (record.data or {}).get("seed")
+                seed = (record.data or {}).get("seed", "not said")
                 arms[f"{run.name} {record.subject}"][seed] = record.value
     if not arms:
         return []

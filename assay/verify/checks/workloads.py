@@ -1,7 +1,8 @@
-"""What is timed in both runs are the same inputs, bit for bit, at the same level."""
+"""Both runs time the same inputs, bit for bit, at the same level and in the same way."""
 
 from collections import defaultdict
 
+from assay.laws.pairs import FEWEST_ROUNDS
 from assay.verify.compared import RunComparison
 from assay.verify.finding import CheckFinding, alike, fails, holds, named
 
@@ -9,12 +10,12 @@ from assay.verify.finding import CheckFinding, alike, fails, holds, named
 def look(comparison: RunComparison) -> list[CheckFinding]:
     if len(comparison.runs) < 2:
         return []
-    contents, levels = defaultdict(set), defaultdict(set)
+    contents, levels = defaultdict(list), defaultdict(list)
     for run in comparison.runs:
         for record in run.of("latency_ms"):
             if record.workload:
-                contents[record.workload.name].add((run.name, record.workload.content))
-                levels[record.workload.name].add((run.name, record.level))
+                contents[record.workload.name].append((run.name, record.workload.content))
+                levels[record.workload.name].append((run.name, record.level))
     if not contents:
         return []
     found = [alike(f"values of {name}", places) for name, places in contents.items()]
@@ -24,5 +25,25 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     ]
     if one_sided := sorted(timed[0] ^ timed[1]):
         found.append(fails(f"timed in one run only: {named(one_sided)}"))
+    found += _methods(comparison)
     wrong = [finding for finding in found if finding.verdict != "holds"]
     return wrong or [holds(f"{len(timed[0])} workloads have the same values in both")]
+
+
+def _methods(comparison: RunComparison) -> list[CheckFinding]:
+    """Whether a subject of both runs was timed in the same way, in enough rounds."""
+    methods = defaultdict(list)
+    for run in comparison.runs:
+        for record in run.of("latency_ms"):
+            if record.value is not None:
+                methods[record.subject].append((run.name, f"{record.source} in {record.unit}"))
+    found = [alike(f"how {subject} was timed", places) for subject, places in methods.items()]
+    few = [
+        f"{run.name} {record.subject}"
+        for run in comparison.runs
+        for record in run.of("latency_ms")
+        if record.value is not None and len(record.samples) < FEWEST_ROUNDS
+    ]
+    if few:
+        found.append(fails(f"fewer than {FEWEST_ROUNDS} rounds: {named(few)}"))
+    return found
