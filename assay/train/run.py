@@ -105,9 +105,11 @@ class TrainingRun:
         yield self._measurement("best_val_loss", best, "nats", reason=reason, step=step)
         seconds = trainer.position.seconds
         yield self._measurement("train_seconds", seconds, "s")
-        rate = self._tokens(trainer.step) / seconds
-        yield self._measurement("mean_tokens_per_s", rate, "tokens/s")
-        yield self._measurement(MEAN_FLOPS, self._tflop(rate), "TFLOP/s", source=FLOPS)
+        rate = self._tokens(trainer.step) / seconds if seconds else None
+        reason = None if seconds else "its time was over before the first step"
+        yield self._measurement("mean_tokens_per_s", rate, "tokens/s", reason=reason)
+        flops = None if rate is None else self._tflop(rate)
+        yield self._measurement(MEAN_FLOPS, flops, "TFLOP/s", source=FLOPS, reason=reason)
         yield self._measurement("parameters", trainer.model.get_num_params(), "count")
         yield from self._readings()
         if trainer.device.type == "cpu":

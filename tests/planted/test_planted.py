@@ -49,7 +49,9 @@ IN_TORCH = [path for path in SOUND if not is_jax(path)]
 
 def params(chosen: list[Defect], *, slow: bool) -> list:
     return [
-        pytest.param(d, id=d.name, marks=[pytest.mark.slow] if slow or d.is_slow else [])
+        pytest.param(
+            d, id=d.name, marks=[pytest.mark.slow] if slow or d.is_slow or d in IN_JAX else []
+        )
         for d in chosen
     ]
 

@@ -107,10 +107,22 @@ def test_a_limit_ends_every_arm_by_the_same_rule(prepared, tmp_path) -> None:
     finished(tokens)
     assert (tokens.step, tokens.stopped_by()) == (5, "tokens")
     clock = trainer(prepared, tmp_path / "b", most_seconds=1, steps=100000, save_every=2)
-    clock.position = replace(clock.position, seconds=0.9)
+    clock.position = replace(clock.position, seconds=0.5)
     finished(clock)
     assert clock.stopped_by() == "time" and 1 <= clock.position.seconds < 5
     assert saved_state.last(tmp_path / "b").step == clock.step
+
+
+def test_a_run_whose_time_is_over_before_its_first_step_has_no_speed(
+    prepared, tmp_path, monkeypatch
+) -> None:
+    arm = trainer(prepared, tmp_path, most_seconds=1)
+    monkeypatch.setattr(arm, "_since", arm._since - 10)
+    run = TrainingRun(trainer=arm)
+    assert list(run.updates()) == []
+    summary = {m.metric: m for m in run.summary()}
+    for metric in ("mean_tokens_per_s", "mean_model_tflop_per_s"):
+        assert summary[metric].value is None and "before the first step" in summary[metric].reason
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_state(prepared, tmp_path) -> None:
