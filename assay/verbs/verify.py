@@ -127,18 +127,20 @@ def _refuse_misnamed(comparison: "RunComparison") -> None:
 def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":
     """Whether it is as it was sealed, and its report what its records say."""
     from assay.verify import bundle
-    from assay.verify.finding import fails, holds
+    from assay.verify.finding import fails, holds, not_tested
     from assay.verify.judgement import are_comparable
 
     found = bundle.look(path, digest)
     if are_comparable(found):
         made = _made_from_records(path)
         other = [name for name, text in made.items() if (path / name).read_bytes() != text]
-        found.append(
-            fails(f"not what its records give: {', '.join(other)}")
-            if other
-            else holds(f"{', '.join(made)} are what its records give")
-        )
+        told = f"not what its records give: {', '.join(other)}"
+        if not other:
+            found.append(holds(f"{', '.join(made)} are what its records give"))
+        elif bundle.is_made_here(path):
+            found.append(fails(told))
+        else:
+            found.append(not_tested(f"{told}; another version of assay made them"))
     return [replace(finding, check="bundle") for finding in found]
 
 

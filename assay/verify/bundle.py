@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from assay import host
 from assay.errors import BadInput
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import RUN_FILE, RunFolder, open_run
@@ -47,6 +48,7 @@ class BundleManifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """manifest.json."""
 
     schema: int
+    made_by: str | None  # the commit of assay that wrote the report
     facts: dict[str, Any]
     hardware: list[str]
     findings: dict[str, int]
@@ -75,6 +77,7 @@ def seal(target: Path, findings: Sequence[CheckFinding]) -> str:
     words = [finding.verdict for finding in findings]
     manifest = BundleManifest(
         schema=SCHEMA,
+        made_by=host.inspect().commit,
         facts=_facts(run.run),
         hardware=_hardware(run),
         findings={word: words.count(word) for word in sorted(set(words))},
@@ -83,6 +86,12 @@ def seal(target: Path, findings: Sequence[CheckFinding]) -> str:
     content = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
     write_atomically(target / MANIFEST, content)
     return _digest(content)
+
+
+def is_made_here(bundle: Path) -> bool:
+    """True where this very assay wrote its report, which would then write it again."""
+    manifest = msgspec.json.decode((bundle / MANIFEST).read_bytes(), type=BundleManifest)
+    return manifest.made_by is not None and manifest.made_by == host.inspect().commit
 
 
 def look(bundle: Path, digest: str | None = None) -> list[CheckFinding]:

@@ -52,6 +52,18 @@ def test_a_report_that_was_edited_with_its_checksum_is_found_without_the_digest(
     assert "not what its records give: report.md" in done.stdout
 
 
+def test_a_report_of_another_version_of_assay_is_not_blamed(published, tmp_path):
+    work = shutil.copytree(published[0], tmp_path / "older")
+    (work / "report.md").write_text("As it was written then.")
+    text = (work / "manifest.json").read_text()
+    commit = json.loads(text)["made_by"]
+    (work / "manifest.json").write_text(text.replace(f'"made_by": "{commit}"', '"made_by": null'))
+    fit(work)
+    done = assay("verify", work, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "another version of assay" in done.stdout
+
+
 def test_an_altered_bundle_fails_and_nothing_in_it_is_believed(published, tmp_path):
     work = shutil.copytree(published[0], tmp_path / "altered")
     (work / "run.json").write_text("{}")
