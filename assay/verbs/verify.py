@@ -1,4 +1,4 @@
-"""Whether claims hold on their records, and whether runs may be compared."""
+"""Check claims against their records, and whether runs may be compared."""
 
 import json
 import shutil
@@ -125,23 +125,23 @@ def _refuse_misnamed(comparison: "RunComparison") -> None:
 
 
 def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":
-    """Whether it is as it was sealed, and its report what its records say."""
+    """Check that a bundle is as it was sealed, and its report what its records give."""
     from assay.verify import bundle
     from assay.verify.finding import fails, holds, not_tested
     from assay.verify.judgement import are_comparable
 
-    found = bundle.look(path, digest)
-    if are_comparable(found):
+    findings = bundle.look(path, digest)
+    if are_comparable(findings):
         made = _made_from_records(path)
         other = [name for name, text in made.items() if (path / name).read_bytes() != text]
-        told = f"not what its records give: {', '.join(other)}"
+        mismatch = f"not what its records give: {', '.join(other)}"
         if not other:
-            found.append(holds(f"{', '.join(made)} are what its records give"))
+            findings.append(holds(f"{', '.join(made)} are what its records give"))
         elif bundle.is_made_here(path):
-            found.append(fails(told))
+            findings.append(fails(mismatch))
         else:
-            found.append(not_tested(f"{told}; another version of assay made them"))
-    return [replace(finding, check="bundle") for finding in found]
+            findings.append(not_tested(f"{mismatch}; another version of assay made them"))
+    return [replace(finding, check="bundle") for finding in findings]
 
 
 def _made_from_records(path: Path) -> dict[str, bytes]:
@@ -199,9 +199,9 @@ def _claims(paths: Sequence[Path], as_json: bool) -> bool:
         for name, verdict in verdicts.items():
             print(json.dumps({"claim": name, **asdict(verdict)}))
         return holding
-    told = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
+    summary = ", ".join(f"{count} {word}" for word, count in sorted(counts.items()))
     noun = "claim" if len(verdicts) == 1 else "claims"
-    print(f"{'PASS' if holding else 'FAIL'}  {len(verdicts)} {noun}: {told}")
+    print(f"{'PASS' if holding else 'FAIL'}  {len(verdicts)} {noun}: {summary}")
     rows = tuple(
         (v.word, name, "{:.4g} to {:.4g}".format(*v.interval) if v.interval else "—", v.reason)
         for name, v in sorted(verdicts.items(), key=lambda item: (item[1].word, item[0]))

@@ -66,8 +66,8 @@ def prepare(run: Path, target: Path) -> RunFolder:
     made = RunFolder(path=make_folder(target))
     text = "".join(f"{line}\n" for line in lines).encode()
     write_atomically(made.archive, gzip.compress(text, mtime=0))
-    told = redacted(json.loads(folder.run_file.read_text()))
-    write_atomically(target / RUN_FILE, json.dumps(told, indent=2).encode() + b"\n")
+    plain_run = redacted(json.loads(folder.run_file.read_text()))
+    write_atomically(target / RUN_FILE, json.dumps(plain_run, indent=2).encode() + b"\n")
     return made
 
 
@@ -95,7 +95,8 @@ def is_made_here(bundle: Path) -> bool:
 
 
 def look(bundle: Path, digest: str | None = None) -> list[CheckFinding]:
-    """Whether a bundle is as it was sealed; fails name what is not."""
+    """Compare a bundle with its manifest, the manifest with the digest, and its files with each
+    other."""
     if (bundle / MANIFEST).is_symlink() or not (bundle / MANIFEST).is_file():
         return [fails(f"{MANIFEST} is not a plain file")]
     content = (bundle / MANIFEST).read_bytes()
@@ -135,7 +136,7 @@ def _changed(bundle: Path, manifest: BundleManifest) -> Iterator[CheckFinding]:
 
 
 def _contradictions(bundle: Path, manifest: BundleManifest) -> Iterator[CheckFinding]:
-    """What the files say of each other; they are as sealed."""
+    """Compare what the files of a bundle say, once they are known to be as sealed."""
     try:
         run = load(bundle)
     except BadInput as error:
@@ -151,7 +152,7 @@ def _contradictions(bundle: Path, manifest: BundleManifest) -> Iterator[CheckFin
 
 
 def _hardware(run: ComparedRun) -> list[str]:
-    return [device["name"] for device in run.gpus if device]
+    return [str(device.get("name")) for device in run.gpus if device]
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -160,8 +161,8 @@ def _facts(run: Run) -> dict[str, Any]:
 
 def _files(folder: Path) -> set[str]:
     """All files below, by their names from there; a link is one, whatever it leads to."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
-    return {path.relative_to(folder).as_posix() for path in found} - {MANIFEST}
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return {path.relative_to(folder).as_posix() for path in files} - {MANIFEST}
 
 
 def _mark(path: Path) -> FileMark:

@@ -70,6 +70,9 @@ def load(path: Path) -> Claim:
         claim = msgspec.convert(tomllib.loads(path.read_text()), Claim)
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise BadInput(f"{path}: not a claim: {error}") from error
+    for chosen in (claim.records, claim.against):
+        if chosen and Path(chosen.evidence).name != chosen.evidence:
+            raise BadInput(f"{path}: evidence = {chosen.evidence!r} is no name of a folder there")
     bounds = [b for b in (claim.holds.at_least, claim.holds.at_most) if b is not None]
     if not any(isfinite(bound) for bound in bounds):
         raise BadInput(f"{path}: [holds] needs at_least or at_most; else nothing could refute it")

@@ -1,4 +1,4 @@
-"""Whether a claim holds on its records: supported, partly, unsupported, refuted or not tested."""
+"""Verdicts on claims: supported, partly, unsupported, refuted or not tested."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -67,11 +67,11 @@ def _word(
     digits = len(claim.holds.shown.partition(".")[2])
     if round(value, digits) != float(claim.holds.shown.replace(",", "")):
         return "unsupported", f"it prints {claim.holds.shown}, its record says {value:.6g}"
-    told = f"{claim.holds.statistic} is {value:.6g}, {_bounds(low, high)}"
+    figure = f"{claim.holds.statistic} is {value:.6g}, {_bounds(low, high)}"
     if interval and not all(_within(end, low, high) for end in interval):
         ends = "{:.6g} to {:.6g}".format(*interval)
-        return "partly", f"{told}, but its 95 % interval is {ends}"
-    return "supported", told
+        return "partly", f"{figure}, but its 95 % interval is {ends}"
+    return "supported", figure
 
 
 def _figure(claim: Claim, sides: list[Record]) -> float:
@@ -105,7 +105,10 @@ def _within(value: float, low: float | None, high: float | None) -> bool:
 
 
 def _bounds(low: float | None, high: float | None) -> str:
-    ends = [f"at least {low:g}" if low is not None else "", f"at most {high:g}" if high else ""]
+    ends = [
+        f"at least {low:g}" if low is not None else "",
+        f"at most {high:g}" if high is not None else "",
+    ]
     return " and ".join(end for end in ends if end)
 
 
@@ -115,7 +118,7 @@ def _run(name: str) -> ComparedRun:
 
 
 def _failures(selection: RecordSelection, side: Record) -> list[CheckFinding]:
-    """What the checks of one run find wrong with what lies behind a record."""
+    """Failures of the checks of one run, on what lies behind a record."""
     run = _run(selection.evidence)
     behind = tuple(record for record in run.records if _is_behind(record, side))
     findings = judge_runs(RunComparison(runs=(replace(run, records=behind),)))

@@ -50,7 +50,9 @@ class ComparedRun:
         """The devices it used, in each session; None for one that its host did not list."""
         used = [name if ":" in name else f"{name}:0" for name in self.run.devices or ()]
         return [
-            {f"{d['kind']}:{d['index']}": d for d in session.host.get("devices", ())}.get(name)
+            {f"{d.get('kind')}:{d.get('index')}": d for d in session.host.get("devices", ())}.get(
+                name
+            )
             for session in self.sessions
             for name in used
         ]
@@ -65,7 +67,7 @@ def load(path: Path) -> ComparedRun:
 
 
 def load_all(paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-    """The runs in some folders; those of one name are told apart by their numbers."""
+    """The runs in some folders; those of the same name are numbered."""
     runs = [load(path) for path in paths]
     if len({run.name for run in runs}) < len(runs):
         runs = [replace(run, name=f"{run.name} ({n})") for n, run in enumerate(runs, start=1)]

@@ -1,4 +1,4 @@
-"""What a check found: it holds, it fails, or it could not look."""
+"""Results of a check: it holds, it fails, or it could not look."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ def not_tested(reason: str) -> CheckFinding:
 
 
 def alike(what: str, values: Iterable[tuple[str, Any]]) -> CheckFinding:
-    """Whether `what` is the same in all places; None is a place that does not say it."""
+    """Compare what is said of `what` in all places; None is a place that does not say it."""
     places: dict[str | None, list[str]] = {}
-    for place, value in dict.fromkeys(values):
+    for place, value in values:
         places.setdefault(None if value is None else _plain(value), []).append(place)
     silent = places.pop(None, [])
     if len(places) > 1:
-        told = "; ".join(f"{value} in {named(where)}" for value, where in places.items())
-        return fails(f"{what} differs: {told}")
+        values_by_place = "; ".join(f"{value} in {named(at)}" for value, at in places.items())
+        return fails(f"{what} differs: {values_by_place}")
     if not places:
         return not_tested(f"{what}: nothing here says it")
     (value,) = places
@@ -48,9 +48,9 @@ def alike(what: str, values: Iterable[tuple[str, Any]]) -> CheckFinding:
     return holds(f"{what}: {value}")
 
 
-def is_other(one: Any, other: Any) -> bool:
+def is_other(first: Any, second: Any) -> bool:
     """True where two values differ; 6e-4 and 0.0006 do not, nor do an absent and an empty one."""
-    return _plain(one or "") != _plain(other or "")
+    return _plain(first or "") != _plain(second or "")
 
 
 def _plain(value: Any) -> str:
@@ -69,21 +69,21 @@ def named(places: list[str]) -> str:
 
 
 def same_symbols(comparison: RunComparison, *symbols: str) -> list[CheckFinding]:
-    """Whether two runs set these symbols alike; one that neither knows is left out."""
+    """Compare how two runs set these symbols; a symbol that neither knows is left out."""
     if len(comparison.runs) < 2:
         return []
-    found = []
+    findings = []
     for symbol in symbols:
         values = [(run.name, run.symbol(symbol)) for run in comparison.runs]
         if symbol in comparison.treated:
-            found.append(holds(f"{symbol} is the treatment"))
+            findings.append(holds(f"{symbol} is the treatment"))
         elif any(value is not None for _, value in values):
-            found.append(alike(symbol, values))
-    return found
+            findings.append(alike(symbol, values))
+    return findings
 
 
 def same_data(comparison: RunComparison, *entries: str) -> list[CheckFinding]:
-    """Whether all arms recorded the same entries beside their last loss."""
+    """Compare what all arms recorded beside their last loss."""
     final = comparison.final()
     return [
         alike(entry, [(place, (record.data or {}).get(entry)) for place, record in final])

@@ -14,12 +14,13 @@ _ORDER = ("fails", "not tested", "holds")
 
 
 def judge(comparison: RunComparison) -> list[CheckFinding]:
-    """What every check found, failures first. A check that has nothing to look at says nothing."""
+    """Run every check, and list failures first. A check that has nothing to look at is silent."""
     _require_something_in_common(comparison)
-    found = []
+    findings = []
     for name, plugin in plugins.listing(KIND).items():
-        found += [replace(finding, check=name) for finding in plugins.load(plugin).look(comparison)]
-    return sorted(found, key=lambda finding: _ORDER.index(finding.verdict))
+        look = plugins.load(plugin).look
+        findings += [replace(finding, check=name) for finding in look(comparison)]
+    return sorted(findings, key=lambda finding: _ORDER.index(finding.verdict))
 
 
 def are_comparable(findings: Sequence[CheckFinding]) -> bool:

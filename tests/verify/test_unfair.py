@@ -73,7 +73,7 @@ FINAL = "final_val_loss"
 UNFAIR = {
     "more steps": (altered(B, {"TRAIN_STEPS": "900"}, budget=14745600.0), "stop_rule"),
     "limited by time": (altered(B, {"TRAIN_MOST_SECONDS": "600"}), "stop_rule"),
-    "stopped by another rule": (with_data(B, FINAL, stopped_by="seconds"), "stop_rule"),
+    "stopped by another rule": (with_data(B, FINAL, stopped_by="time"), "stop_rule"),
     "more tokens were seen": (with_data(B, FINAL, tokens=14745600, step=900), "budget"),
     "larger batch": (altered(B, {"TRAIN_BATCH": "128"}, batch=[128]), "batch"),
     "larger batch by its tokens": (with_data(B, FINAL, step=300), "batch"),
@@ -152,6 +152,12 @@ FAIR = {
     "settings of stages that did not run": RunComparison(
         runs=(A, altered(B, {"CACHE_TOKENS": "99", "TRAIN_REPORT_EVERY": "7"}))
     ),
+    "as much time, and more tokens in it": RunComparison(
+        runs=(
+            with_data(A, FINAL, stopped_by="time"),
+            with_data(B, FINAL, stopped_by="time", tokens=9011200, step=550),
+        )
+    ),
     "seeds in another order": RunComparison(
         runs=(A, type(B)(name="b", run=B.run, records=B.records[::-1]))
     ),
@@ -223,6 +229,19 @@ def test_an_explanation_does_not_excuse_an_unfair_setting() -> None:
     other = altered(B, {"TRAIN_WARMUP": "200"})
     findings = judge(RunComparison(runs=(A, other), explained={"TRAIN_WARMUP": "so it is"}))
     assert "learning_rate" in {f.check for f in findings if f.verdict == "fails"}
+
+
+def test_entries_of_strange_types_are_words_and_no_traceback() -> None:
+    strange = with_data(B, FINAL, dataset=["a", {"b": 1}], tokens="many", step=[], seed=None)
+    findings = judge(RunComparison(runs=(A, strange)))
+    assert {"budget", "dataset", "seeds"} <= {f.check for f in findings if f.verdict == "fails"}
+
+
+def test_a_missing_optimizer_is_named_and_a_word_for_many_models_is_not() -> None:
+    run = altered(A, {"TRAIN_OPTIMIZERS": '"adamw,muon"', "MODELS": '"fast,GPT2"'})
+    (failure,) = [f for f in judge(RunComparison(runs=(run,))) if f.verdict == "fails"]
+    assert failure.check == "complete" and "GPT2/muon/s0" in failure.reason
+    assert "fast" not in failure.reason
 
 
 def test_what_neither_run_says_is_not_tested() -> None:

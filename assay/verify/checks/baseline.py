@@ -1,7 +1,7 @@
 """The strongest peer that a user would pick was timed in the same run."""
 
 from assay.verify.compared import ComparedRun, RunComparison
-from assay.verify.finding import CheckFinding, fails, holds
+from assay.verify.finding import CheckFinding, fails, holds, not_tested
 
 # By kind of device; a name of a decode kernel stands behind its layout, dense:sdpa_cudnn.
 STRONGEST = {
@@ -20,5 +20,7 @@ def _of(run: ComparedRun) -> CheckFinding:
     peers = sorted(s for s in timed if s.rpartition(":")[2] in STRONGEST.get(kind, ()))
     if peers:
         return holds(f"{run.name}: timed beside {', '.join(peers)}")
-    wanted = ", ".join(STRONGEST.get(kind, ()))
+    if kind not in STRONGEST:
+        return not_tested(f"{run.name}: no strongest peer is known on {kind}")
+    wanted = ", ".join(STRONGEST[kind])
     return fails(f"{run.name}: none of the strongest peers on {kind} was timed ({wanted})")

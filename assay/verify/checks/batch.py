@@ -10,10 +10,10 @@ from assay.verify.finding import CheckFinding, alike, same_symbols
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
     final = comparison.final()
-    found = same_symbols(comparison, "TRAIN_BATCH")
+    findings = same_symbols(comparison, "TRAIN_BATCH")
     if final:
-        found.append(alike("tokens of a step", [(place, _of_step(r)) for place, r in final]))
-    return found
+        findings.append(alike("tokens of a step", [(place, _of_step(r)) for place, r in final]))
+    return findings
 
 
 def _of_step(record: Record) -> float | None:

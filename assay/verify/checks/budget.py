@@ -6,4 +6,4 @@ from assay.verify.finding import CheckFinding, same_data
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
     rules = {(record.data or {}).get("stopped_by") for _, record in comparison.final()}
-    return [] if rules == {"seconds"} else same_data(comparison, "tokens")
+    return [] if rules == {"time"} else same_data(comparison, "tokens")

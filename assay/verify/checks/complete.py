@@ -1,8 +1,11 @@
 """All stages of the study left records, and every arm was trained with every seed."""
 
-from assay.verify.compared import ComparedRun, RunComparison
+from itertools import product
+
+from assay.verify.compared import FINAL, ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding, fails, holds, named
 
+_DEFAULT = "adamw"  # whose arms are called by their model alone
 _BEGUN_BY_NEED = {"layers", "limits", "noise"}  # stages that have cells only where asked for
 
 
@@ -21,8 +24,16 @@ def _of(run: ComparedRun) -> CheckFinding:
 
 
 def _untrained(run: ComparedRun) -> list[str]:
-    trained = {record.cell for record in run.of("final_val_loss")}
-    seeds = [seed.strip() for seed in (run.symbol("TRAIN_SEEDS") or "").split(",") if seed.strip()]
-    models = [name.strip() for name in (run.symbol("MODELS") or "").split(",") if name.strip()]
-    cells = [f"{model}/s{seed}" for seed in seeds for model in models]
-    return [cell for cell in cells if cell not in trained]
+    """Arms that were named or begun, by seed, without a last loss. Words that stand for several
+    models, which are in lower case, are known by what was begun."""
+    ended = {record.cell for record in run.of(FINAL)}
+    models = [name for name in _entries(run, "MODELS") if not name.islower()]
+    arms = {r.subject for r in run.records if r.stage == "train" and r.subject}
+    for model, optimizer in product(models, _entries(run, "TRAIN_OPTIMIZERS") or [_DEFAULT]):
+        arms.add(model if optimizer == _DEFAULT else f"{model}/{optimizer}")
+    cells = [f"{arm}/s{seed}" for seed in _entries(run, "TRAIN_SEEDS") for arm in sorted(arms)]
+    return [cell for cell in cells if cell not in ended]
+
+
+def _entries(run: ComparedRun, symbol: str) -> list[str]:
+    return [entry.strip() for entry in (run.symbol(symbol) or "").split(",") if entry.strip()]

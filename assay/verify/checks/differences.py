@@ -25,20 +25,20 @@ READ_BY = {
 def look(comparison: RunComparison) -> list[CheckFinding]:
     if len(comparison.runs) < 2:
         return []
-    found = [_judged(comparison, name, told) for name, told in sorted(_all(*comparison.runs))]
-    return found or [holds("the two runs differ in nothing")]
+    findings = [_judged(comparison, name, words) for name, words in sorted(_all(*comparison.runs))]
+    return findings or [holds("the two runs differ in nothing")]
 
 
-def _judged(comparison: RunComparison, name: str, told: str) -> CheckFinding:
+def _judged(comparison: RunComparison, name: str, words: str) -> CheckFinding:
     if name in comparison.treated:
-        return holds(f"{told}: the treatment")
+        return holds(f"{words}: the treatment")
     stages = {record.stage for run in comparison.runs for record in run.records}
     unread = any(name.startswith(start) and not by & stages for start, by in READ_BY.items())
     if name in INERT or unread:
-        return holds(f"{told}: without influence")
+        return holds(f"{words}: without influence")
     if reason := comparison.explained.get(name):
-        return holds(f"{told}: {reason}")
-    return fails(f"{told}: neither the treatment nor explained")
+        return holds(f"{words}: {reason}")
+    return fails(f"{words}: neither the treatment nor explained")
 
 
 def _all(one: ComparedRun, other: ComparedRun) -> Iterator[tuple[str, str]]:

@@ -10,11 +10,11 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     if len(comparison.runs) < 2:
         return []
     values = [(r.name, ", ".join(r.run.dtype) if r.run.dtype else None) for r in comparison.runs]
-    found = [alike("dtype", values), *same_symbols(comparison, "TRAIN_STREAM", "CACHE_DTYPE")]
+    findings = [alike("dtype", values), *same_symbols(comparison, "TRAIN_STREAM", "CACHE_DTYPE")]
     by_workload = defaultdict(list)
     for run in comparison.runs:
         for record in run.records:
             if record.workload and "dtype" in record.workload.spec:
                 by_workload[record.workload.name].append((run.name, record.workload.spec["dtype"]))
     mixed = [alike(f"dtype of {name}", values) for name, values in by_workload.items()]
-    return [*found, *(fails(f.reason) for f in mixed if f.verdict == "fails")]
+    return [*findings, *(fails(f.reason) for f in mixed if f.verdict == "fails")]

@@ -5,8 +5,8 @@ from assay.verify.finding import CheckFinding, alike, same_data, same_symbols
 
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
-    found = same_symbols(comparison, "TRAIN_WINDOWS", "TRAIN_EVALS")
+    findings = same_symbols(comparison, "TRAIN_WINDOWS", "TRAIN_EVALS")
     if final := comparison.final():
         counts = [(place, len(record.samples) or None) for place, record in final]
-        found += [*same_data(comparison, "eval_stream"), alike("windows scored", counts)]
-    return found
+        findings += [*same_data(comparison, "eval_stream"), alike("windows scored", counts)]
+    return findings

@@ -7,9 +7,9 @@ from assay.verify.finding import CheckFinding, alike
 def look(comparison: RunComparison) -> list[CheckFinding]:
     if not any(run.run.devices for run in comparison.runs):
         return []
-    found = []
+    findings = []
     for what, key in (("device", "name"), ("memory of a device", "memory_bytes")):
         values = [(r.name, d.get(key) if d else None) for r in comparison.runs for d in r.gpus]
-        found.append(alike(what, values))
+        findings.append(alike(what, values))
     counts = [(run.name, len(run.run.devices or ()) or None) for run in comparison.runs]
-    return [*found, alike("number of devices", counts)]
+    return [*findings, alike("number of devices", counts)]

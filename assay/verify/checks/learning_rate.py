@@ -13,10 +13,10 @@ _SYMBOLS = ("TRAIN_LEARNING_RATE", "TRAIN_LEAST_LEARNING_RATE", "TRAIN_WARMUP")
 
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
-    found = same_symbols(comparison, *_SYMBOLS)
+    findings = same_symbols(comparison, *_SYMBOLS)
     if not {"TRAIN_OPTIMIZERS", *_SYMBOLS} & set(comparison.treated):
-        found += _as_recorded(comparison)
-    return found
+        findings += _as_recorded(comparison)
+    return findings
 
 
 def _as_recorded(comparison: RunComparison) -> list[CheckFinding]:
@@ -30,9 +30,9 @@ def _as_recorded(comparison: RunComparison) -> list[CheckFinding]:
     if not steps:
         return []
     differing = {
-        step: told.reason
+        step: compared.reason
         for (_, step), values in steps.items()
-        if (told := alike(f"the rate at step {step}", values)).verdict == "fails"
+        if (compared := alike(f"the rate at step {step}", values)).verdict == "fails"
     }
     if not differing:
         return [holds(f"recorded rates agree at {len(steps)} steps")]

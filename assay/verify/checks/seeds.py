@@ -3,7 +3,7 @@
 from collections import defaultdict
 from statistics import median, stdev
 
-from assay.verify.compared import RunComparison
+from assay.verify.compared import FINAL, RunComparison
 from assay.verify.finding import CheckFinding, alike, fails, holds, named
 
 FEWEST = 3
@@ -14,7 +14,7 @@ _SMALL = 0.01  # of the loss: below it, nothing is far
 def look(comparison: RunComparison) -> list[CheckFinding]:
     arms: dict[str, dict[int, float]] = defaultdict(dict)
     for run in comparison.runs:
-        for record in run.of("final_val_loss"):
+        for record in run.of(FINAL):
             if record.value is not None:
                 seed = (record.data or {}).get("seed", "not said")
                 arms[f"{run.name} {record.subject}"][seed] = record.value

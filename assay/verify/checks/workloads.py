@@ -18,26 +18,26 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
                 levels[record.workload.name].append((run.name, record.level))
     if not contents:
         return []
-    found = [alike(f"values of {name}", places) for name, places in contents.items()]
-    found += [alike(f"level of {name}", places) for name, places in levels.items()]
+    findings = [alike(f"values of {name}", places) for name, places in contents.items()]
+    findings += [alike(f"level of {name}", places) for name, places in levels.items()]
     timed = [
         {r.workload.name for r in run.of("latency_ms") if r.workload} for run in comparison.runs
     ]
     if one_sided := sorted(timed[0] ^ timed[1]):
-        found.append(fails(f"timed in one run only: {named(one_sided)}"))
-    found += _methods(comparison)
-    wrong = [finding for finding in found if finding.verdict != "holds"]
+        findings.append(fails(f"timed in one run only: {named(one_sided)}"))
+    findings += _methods(comparison)
+    wrong = [finding for finding in findings if finding.verdict != "holds"]
     return wrong or [holds(f"{len(timed[0])} workloads have the same values in both")]
 
 
 def _methods(comparison: RunComparison) -> list[CheckFinding]:
-    """Whether a subject of both runs was timed in the same way, in enough rounds."""
+    """Compare how the subjects of both runs were timed, and count their rounds."""
     methods = defaultdict(list)
     for run in comparison.runs:
         for record in run.of("latency_ms"):
             if record.value is not None:
                 methods[record.subject].append((run.name, f"{record.source} in {record.unit}"))
-    found = [alike(f"how {subject} was timed", places) for subject, places in methods.items()]
+    findings = [alike(f"how {subject} was timed", places) for subject, places in methods.items()]
     few = [
         f"{run.name} {record.subject}"
         for run in comparison.runs
@@ -45,5 +45,5 @@ def _methods(comparison: RunComparison) -> list[CheckFinding]:
         if record.value is not None and len(record.samples) < FEWEST_ROUNDS
     ]
     if few:
-        found.append(fails(f"fewer than {FEWEST_ROUNDS} rounds: {named(few)}"))
-    return found
+        findings.append(fails(f"fewer than {FEWEST_ROUNDS} rounds: {named(few)}"))
+    return findings
