@@ -6,9 +6,9 @@ the first is the one that no other ever comes before. Samples of different cells
 
 from collections.abc import Sequence
 
+from assay.laws.byte_bound import REFUSED, WITHHELD, bounded
 from assay.laws.pairs import PAIRED_METRICS, Ratio, ratio
 from assay.records.schema import Record
-from assay.reports.byte_bound import REFUSED, WITHHELD, bounded
 from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table, workload_or_cell
 

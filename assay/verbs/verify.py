@@ -54,6 +54,10 @@ def verify(
     digest: Annotated[
         str | None, typer.Option("--digest", help="What `assay publish` printed for a bundle.")
     ] = None,
+    remote: Annotated[
+        str | None,
+        typer.Option("--remote", help="A git repository in which the runs' commits must be."),
+    ] = None,
     as_json: flags.Json = False,
 ) -> None:
     from assay.errors import BadInput
@@ -64,14 +68,14 @@ def verify(
     claims = [path for path in given if path.suffix == ".toml"]
     if claims and len(claims) < len(given):
         raise BadInput("claims and runs are verified apart; give the one or the other")
-    if claims and (treatment or explain or digest):
-        raise BadInput("--treatment, --explain and --digest are of runs; a claim has none of them")
+    if claims and (treatment or explain or digest or remote):
+        raise BadInput("--treatment, --explain, --digest and --remote are of runs, not of claims")
     if claims:
         holding = _claims(claims, as_json)
     elif len(given) > 2:
         raise BadInput(f"{len(given)} runs were given, wanted one, or two to compare")
     else:
-        holding = _runs(given, treatment, explain or [], digest, as_json)
+        holding = _runs(given, treatment, explain or [], digest, remote, as_json)
     if not holding:
         raise typer.Exit(1)
 
@@ -81,6 +85,7 @@ def _runs(
     treatment: str | None,
     explain: Sequence[str],
     digest: str | None,
+    remote: str | None,
     as_json: bool,
 ) -> bool:
     from assay.errors import BadInput
@@ -101,6 +106,7 @@ def _runs(
         runs=load_all(paths),
         treatment=tuple(treatment.split(",")) if treatment else (),
         explained={name: why for name, _, why in pairs},
+        remote=remote,
     )
     _refuse_misnamed(comparison)
     findings = [*sealed, *judge(comparison)]
@@ -112,6 +118,7 @@ def _runs(
 
 def _refuse_misnamed(comparison: "RunComparison") -> None:
     from assay.errors import BadInput
+    from assay.verify.checks.differences import differing
     from assay.verify.compared import YARDSTICKS
 
     for name in comparison.treatment:
@@ -122,6 +129,8 @@ def _refuse_misnamed(comparison: "RunComparison") -> None:
             )
         if len(comparison.values(name)) < 2:
             raise BadInput(f"--treatment {name}: the runs do not differ in a symbol of that name")
+    for name in sorted(comparison.explained.keys() - differing(comparison)):
+        raise BadInput(f"--explain {name}: the runs do not differ in anything of that name")
 
 
 def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":

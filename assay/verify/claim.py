@@ -12,9 +12,10 @@
     at_least = 0.7                      # and / or at_most
     shown = "0.91"                      # the figure as the page prints it
 
-Optional: `scope`, the conditions in words; `level`, which the record must have; and a table
-[against] like [records], for a figure that is a ratio: the statistic of the record over that of
-the other one, over paired rounds where both have samples of one cell.
+Optional: `scope`, the conditions in words; `level`, which the record must have; a table [against]
+like [records], for a figure that is a ratio: the statistic of the record over that of the other
+one, over paired rounds where both have samples of one cell; and a table [control] like [records],
+the negative control: a record that must be beyond the bounds, or the claim would hold of anything.
 
 The page prints the figure as a link to the claim's file, so no figure stands without its records.
 """
@@ -60,6 +61,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     records: RecordSelection
     holds: ClaimCondition
     against: RecordSelection | None = None
+    control: RecordSelection | None = None
     scope: str | None = None
     level: Level | None = None
 
@@ -70,7 +72,7 @@ def load(path: Path) -> Claim:
         claim = msgspec.convert(tomllib.loads(path.read_text()), Claim)
     except (OSError, ValueError, msgspec.ValidationError) as error:
         raise BadInput(f"{path}: not a claim: {error}") from error
-    for chosen in (claim.records, claim.against):
+    for chosen in (claim.records, claim.against, claim.control):
         if chosen and Path(chosen.evidence).name != chosen.evidence:
             raise BadInput(f"{path}: evidence = {chosen.evidence!r} is no name of a folder there")
     bounds = [b for b in (claim.holds.at_least, claim.holds.at_most) if b is not None]

@@ -30,7 +30,7 @@ class ClaimVerdict:
 def judge(claim: Claim) -> ClaimVerdict:
     """Hold a claim against its evidence, and the evidence against the checks of one run."""
     chosen = [claim.records, *([claim.against] if claim.against else [])]
-    for selection in chosen:
+    for selection in [*chosen, *([claim.control] if claim.control else [])]:
         if not (evidence.FOLDER / selection.evidence).is_dir():
             return ClaimVerdict(
                 word="not tested", reason=f"there is no evidence/{selection.evidence} here"
@@ -38,10 +38,14 @@ def judge(claim: Claim) -> ClaimVerdict:
     try:
         sides = [select(selection, _run(selection.evidence).records) for selection in chosen]
         value = _figure(claim, sides)
+        control = _control(claim)
     except BadInput as error:
         return ClaimVerdict(word="unsupported", reason=str(error))
     interval = _interval(claim, sides)
     word, reason = _word(claim, sides, value, interval)
+    if control is not None and _within(control, claim.holds.at_least, claim.holds.at_most):
+        word = "unsupported"
+        reason = f"its negative control is within the bounds too, at {control:.6g}"
     if word == "supported":
         pairs = zip(chosen, sides, strict=True)
         wrong = [f"{f.check}: {f.reason}" for pair in pairs for f in _failures(*pair)]
@@ -79,6 +83,14 @@ def _figure(claim: Claim, sides: list[Record]) -> float:
         return STATISTICS[claim.holds.statistic](ratios)
     values = [statistic(claim, side) for side in sides]
     return values[0] / values[1] if len(values) > 1 else values[0]
+
+
+def _control(claim: Claim) -> float | None:
+    """The figure of the negative control, by itself or over the other side."""
+    if claim.control is None:
+        return None
+    chosen = [claim.control, *([claim.against] if claim.against else [])]
+    return _figure(claim, [select(each, _run(each.evidence).records) for each in chosen])
 
 
 def _interval(claim: Claim, sides: list[Record]) -> tuple[float, float] | None:

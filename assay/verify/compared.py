@@ -76,12 +76,13 @@ def load_all(paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunComparison:
-    """One run, whose arms are compared, or two; with the symbols that are meant to differ and, by
-    name, why others may."""
+    """One run, whose arms are compared, or two; with the symbols that are meant to differ, by name
+    why others may, and where commits are to be public."""
 
     runs: tuple[ComparedRun, ...]
     treatment: tuple[str, ...] = ()
     explained: Mapping[str, str] = field(default_factory=dict)
+    remote: str | None = None
 
     @cached_property
     def treated(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 
 import pytest
 from verbs.command_line import assay
@@ -9,6 +10,10 @@ from verbs.command_line import assay
 from assay.host import CHECKOUT
 
 RUN = CHECKOUT / "evidence" / "train-ablation-h200"
+
+
+def git(*arguments):
+    subprocess.run(["git", "-C", CHECKOUT, *arguments], check=True, capture_output=True)
 
 
 @pytest.fixture
@@ -40,6 +45,23 @@ def test_a_named_treatment_is_fair(other, tmp_path):
     assert "TRAIN_WARMUP is the treatment" in {finding["reason"] for finding in findings}
 
 
+def test_a_commit_that_no_branch_of_a_remote_leads_to_is_not_public(tmp_path):
+    """Of two repositories one has the run's commit, and the other the commit before it alone."""
+    commit = json.loads((RUN / "run.json").read_text())["commit"]
+    remotes = {"with": commit, "without": f"{commit}^"}
+    for name, tip in remotes.items():
+        git("init", "--quiet", "--bare", tmp_path / name)
+        git("push", "--quiet", tmp_path / name, f"{tip}:refs/heads/main")
+    public = assay("verify", RUN, "--remote", tmp_path / "with", cwd=tmp_path)
+    assert public.returncode == 0, public.stdout
+    private = assay("verify", RUN, "--remote", tmp_path / "without", cwd=tmp_path)
+    assert private.returncode == 1 and private.stdout.startswith(
+        "FAIL  train-ablation-h200: commit"
+    )
+    nowhere = assay("verify", RUN, "--remote", tmp_path / "no", "--json", cwd=tmp_path)
+    assert nowhere.returncode == 0 and "cannot be asked" in nowhere.stdout
+
+
 def test_all_claims_of_this_house_hold(tmp_path):
     done = assay("verify", cwd=CHECKOUT)
     assert done.returncode == 0, done.stdout
@@ -63,6 +85,7 @@ def test_a_refuted_claim_ends_in_1(tmp_path):
         ([RUN, CHECKOUT / "claims" / "h200-copy.toml"], "verified apart"),
         ([RUN, RUN, "--treatment", "NO_SUCH"], "the runs do not differ in a symbol of that name"),
         ([RUN, RUN, "--treatment", "TRAIN_WINDOWS"], "cannot be what is compared"),
+        ([RUN, RUN, "--explain", "versions.jax=why"], "do not differ in anything of that name"),
         ([RUN, RUN, "--explain", "versions.jax"], "gives no reason; wanted NAME=WHY"),
     ],
     ids=str,

@@ -48,6 +48,17 @@ def test_a_claim_of_another_level_is_unsupported():
     assert judge(replace(LOSS, level="model")).word == "supported"
 
 
+def test_a_claim_that_its_negative_control_fulfils_too_is_unsupported():
+    assert LOSS.control and judge(LOSS).word == "supported"
+    found = judge(with_condition(LOSS, at_most=3.71))
+    assert found.word == "unsupported" and "negative control" in found.reason
+
+
+def test_a_negative_control_that_is_not_there_is_unsupported():
+    absent = replace(LOSS.control, where={"metric": "no_such"})
+    assert judge(replace(LOSS, control=absent)).word == "unsupported"
+
+
 def test_evidence_that_fails_a_check_supports_a_claim_partly():
     found = judge(claim.load(CLAIMS / "h200-copy.toml"))
     assert found.word == "partly" and "commit: quickstart-h200" in found.reason

@@ -185,6 +185,11 @@ def without_peers(record):
     return None if record.subject in STRONG else record
 
 
+def hurried(record, times=9):
+    samples = [sample / times for sample in record.samples]
+    return replace(record, value=record.value and record.value / times, samples=samples)
+
+
 UNFAIR_TIMES = {
     "other inputs of one name": (on_other_workloads(content="0" * 32), "workloads"),
     "no inputs were made": (on_other_workloads(content=None), None),
@@ -207,6 +212,11 @@ UNFAIR_TIMES = {
         "errors",
     ),
     "a weak baseline": (recorded(TIMES, "latency_ms", without_peers), "baseline"),
+    "faster than the machine": (recorded(TIMES, "latency_ms", hurried), "byte_bound"),
+    "a cache counted in another dtype": (
+        recorded(TIMES, "kv_cache_bytes", lambda r: replace(r, value=2 * r.value)),
+        "cache_bytes",
+    ),
 }
 
 
@@ -223,6 +233,44 @@ def test_a_subject_that_was_timed_and_hardly_checked_is_named() -> None:
     findings = judge(RunComparison(runs=(load(FOLDER / "decode-h200"),)))
     (found,) = [f for f in findings if f.verdict == "fails"]
     assert found.check == "cases" and "dense:sdpa_cudnn (0)" in found.reason
+
+
+DECODED, CACHED = load(FOLDER / "decode-h200"), load(FOLDER / "kv-quality-float32-h200")
+
+
+def unread_half(record):
+    """Faster than a quarter of the bytes allows, and slower than what the machine reads."""
+    return hurried(record, times=2.5) if record.subject == "int4:int4" else record
+
+
+def of_other_tokens(record):
+    if record.subject != "k16v8":
+        return record
+    halved = {name: size // 2 for name, size in record.data["streams"].items()}
+    return replace(record, value=float(sum(halved.values())), data={"streams": halved})
+
+
+@pytest.mark.parametrize(
+    ("run", "check", "words"),
+    [
+        (recorded(DECODED, "latency_ms", unread_half), "byte_bound", "int4:int4 takes"),
+        (
+            recorded(CACHED, "cache_read_bytes", lambda r: replace(r, value=r.value - 64)),
+            "cache_bytes",
+            "its streams have",
+        ),
+        (
+            recorded(CACHED, "cache_read_bytes", of_other_tokens),
+            "cache_bytes",
+            "tokens side by side",
+        ),
+    ],
+    ids=["not all was read", "bytes that no stream has", "caches of other tokens"],
+)
+def test_caches_that_bytes_contradict_are_named(run, check, words) -> None:
+    findings = judge(RunComparison(runs=(run,)))
+    reasons = [f.reason for f in findings if f.verdict == "fails" and f.check == check]
+    assert len(reasons) == 1 and words in reasons[0], findings
 
 
 def test_an_explanation_does_not_excuse_an_unfair_setting() -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from assay.laws.byte_bound import CACHE_BYTES, SECOND, as_bytes_allow, least_ratio
 from assay.laws.pairs import ratio
 from assay.records.schema import Record
-from assay.reports.byte_bound import CACHE_BYTES, SECOND, as_bytes_allow, least_ratio
 from assay.reports.numerals import DASH, number
 from assay.reports.ratios import baseline, ratio_entry
 from assay.reports.speed_rows import FORWARD, Row, row_table, speed_rows

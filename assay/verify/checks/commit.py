@@ -1,5 +1,9 @@
-"""The code of each run is a commit that is known here, with nothing changed in it."""
+"""The code of each run is a commit that is known here, with nothing changed in it.
 
+Where a remote is given, it must be there too.
+"""
+
+import os
 import re
 import subprocess
 
@@ -7,9 +11,33 @@ from assay.host import CHECKOUT
 from assay.verify.compared import ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding, fails, holds, not_tested
 
+_ANSWER_S = 60
+
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
-    return [_of(run) for run in comparison.runs]
+    findings = [_of(run) for run in comparison.runs]
+    if comparison.remote:
+        findings += [_public(run, comparison.remote) for run in comparison.runs]
+    return findings
+
+
+def _public(run: ComparedRun, remote: str) -> CheckFinding:
+    """Look for the commit among those that the branches and tags of a remote lead to."""
+    commit = run.run.commit or ""
+    listed = _git("ls-remote", "--", remote)
+    if listed is None or listed.returncode:
+        return not_tested(f"{run.name}: {remote} cannot be asked for its branches")
+    tips = {line.split()[0] for line in listed.stdout.splitlines() if line}
+    leading = [tip for tip in tips if _succeeds("merge-base", "--is-ancestor", commit, tip)]
+    if leading:
+        return holds(f"{run.name}: commit {commit[:7]} is in {remote}")
+    unknown = sum(not _succeeds("cat-file", "-e", tip) for tip in tips)
+    if unknown:
+        return not_tested(
+            f"{run.name}: {unknown} of the {len(tips)} branches and tags of {remote} are not "
+            "known here; git fetch it first"
+        )
+    return fails(f"{run.name}: commit {commit[:7]} is in none of the branches and tags of {remote}")
 
 
 def _of(run: ComparedRun) -> CheckFinding:
@@ -25,17 +53,25 @@ def _of(run: ComparedRun) -> CheckFinding:
         return fails(f"{name} ran with files that differ from commit {commit[:7]}")
     if not re.fullmatch("[0-9a-f]{40}", commit):
         return fails(f"{name} names {commit!r} where a whole commit's hash belongs")
-    known = _git("cat-file", "-e", f"{commit}^{{commit}}")
-    if known == 0:
+    if _succeeds("cat-file", "-e", f"{commit}^{{commit}}"):
         return holds(f"{name}: commit {commit[:7]}, clean")
-    if known is None or _git("rev-parse", "--git-dir") != 0:
+    if not _succeeds("rev-parse", "--git-dir"):
         return not_tested(f"{name}: commit {commit[:7]}, clean; this copy of assay has no history")
     return fails(f"{name}: commit {commit[:7]} is not in this checkout's history")
 
 
-def _git(*arguments: str) -> int | None:
+def _succeeds(*arguments: str) -> bool:
+    done = _git(*arguments)
+    return done is not None and done.returncode == 0
+
+
+def _git(*arguments: str) -> "subprocess.CompletedProcess[str] | None":
+    """The result of a git command here; None where there is no git or no answer."""
     command = ["git", "-C", str(CHECKOUT), *arguments]
+    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
-        return subprocess.run(command, capture_output=True, check=False).returncode
-    except OSError:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_ANSWER_S, env=environment, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
         return None

@@ -29,6 +29,11 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     return findings or [holds("the two runs differ in nothing")]
 
 
+def differing(comparison: RunComparison) -> set[str]:
+    """Names of everything in which two runs differ."""
+    return {name for name, _ in _all(*comparison.runs)} if len(comparison.runs) == 2 else set()
+
+
 def _judged(comparison: RunComparison, name: str, words: str) -> CheckFinding:
     if name in comparison.treated:
         return holds(f"{words}: the treatment")

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from assay.laws.curves import DECODE
 from assay.laws.pairs import Ratio, ratio
-from assay.laws.rates import rates
+from assay.laws.rates import DIRECTIONS, rates
 from assay.records.schema import Record
 
 SECOND = "dense:dense"  # the baseline that reads every byte of 16 bits
@@ -45,6 +45,25 @@ def bounded(
         share = shares.get(id(peer)) if peer else None
         judged[id(record)] = _judged(own, record, second, share, held)
     return judged
+
+
+def unread(records: Sequence[Record]) -> list[str]:
+    """Sentences on times of decode kernels that reading all of their bytes does not allow: beside
+    the second baseline, which reads every byte of 16 bits in the same rounds."""
+    held = {(r.cell, r.subject): r.value for r in records if r.metric == CACHE_BYTES and r.value}
+    timed = [r for r in records if r.stage == DECODE and r.metric in DIRECTIONS]
+    second = {(r.cell, r.metric): r for r in timed if r.subject == SECOND}
+    sentences = []
+    for record in timed:
+        peer = second.get((record.cell, record.metric))
+        least = _least(record, SECOND, held)
+        beside = _beside(record, peer) if peer else None
+        if beside and least and beside * _SLACK < least:
+            sentences.append(
+                f"{record.subject} takes {beside:.3g} of {SECOND}'s {record.metric} on "
+                f"{record.cell}, its bytes {least:.3g}"
+            )
+    return sentences
 
 
 def least_ratio(subject: float | None, against: float | None) -> float | None:
