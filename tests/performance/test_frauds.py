@@ -77,7 +77,8 @@ def test_caches_are_emptied_before_every_call(tmp_path, monkeypatch):
     monkeypatch.setattr(framework, "flusher", lambda device: lambda: flushed.append(1) or "counted")
     measured = timed(tmp_path, PLAIN + "attention = eager.attention\n")
     calls = len(measured["latency_ms"].samples) + len(measured["latency_ms.warmup"].samples)
-    assert len(flushed) >= 2 * calls * 0.7 and "counted" in measured["latency_ms"].source
+    of_peer = len(measured["latency_ms"].samples)  # at least: its warm-up has a length of its own
+    assert len(flushed) >= calls + of_peer and "counted" in measured["latency_ms"].source
 
 
 def test_a_backend_that_is_declared_and_does_not_run(tmp_path):
