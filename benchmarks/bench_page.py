@@ -3,7 +3,6 @@
 It writes them between the page's marks; a test fails where the page says something else.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -20,14 +19,13 @@ from assay.laws.oom import oom_lengths
 from assay.laws.pairs import ratio
 from assay.laws.rates import rates
 from assay.records.schema import CELL_SECONDS, Record, Run
-from assay.verify import evidence
+from assay.verify import evidence, page_tables
 
 PAGE = CHECKOUT / "docs/results/bench.md"
 GRID = ("grid-mha-h200", "grid-gqa-h200", "grid-gemma-h200")
 ALL = ("grid-all-h200",)
 CUTE = ("baseline-h200", "baseline-more-h200")
 FIRST = "sdpa_cudnn"
-_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _TIMES = ("latency_ms", "backward_ms", "training_ms")
 _TIMED_MS = (*_TIMES, *(f"{metric}.warmup" for metric in _TIMES))
 _KERNEL_MS = 0.1  # above it, clock and profiler are to agree
@@ -37,7 +35,7 @@ Key = tuple[str, str, str]  # workload, subject, metric
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]]() + mark[3], text)
+    return page_tables.written(text, TABLES)
 
 
 def speeds(folders: Sequence[str], metric: str) -> str:

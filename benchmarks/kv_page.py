@@ -3,7 +3,6 @@
 It writes them between the page's marks; a test fails where the page says something else.
 """
 
-import re
 from dataclasses import replace
 from functools import partial
 
@@ -11,15 +10,14 @@ from assay.host import CHECKOUT
 from assay.reports.markdown import table_lines
 from assay.reports.table import Table
 from assay.reports.tables import cache_decode, cache_quality
-from assay.verify import evidence
+from assay.verify import evidence, page_tables
 
 PAGE = CHECKOUT / "docs/results/kv.md"
-_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]]() + mark[3], text)
+    return page_tables.written(text, TABLES)
 
 
 def quality(folder: str) -> str:

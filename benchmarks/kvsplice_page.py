@@ -4,7 +4,6 @@ It writes them between the page's marks; a test fails where the page says someth
 says which commands wrote the rows.
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 
@@ -16,17 +15,17 @@ from assay.reports.numerals import size_in_bytes
 from assay.reports.row_files import read_rows
 from assay.reports.splice_parameters import parameter_table
 from assay.reports.table import tabulate
+from assay.verify import page_tables
 
 PAGE = CHECKOUT / "docs/kvsplice.md"
 ROWS = CHECKOUT / "docs/results/kvsplice"
 DTYPES = ("bfloat16", "float32")
 TOKENS = 1024
-_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]]() + mark[3], text)
+    return page_tables.written(text, TABLES)
 
 
 def cache_bytes() -> str:

@@ -3,8 +3,8 @@
 It writes them between the page's marks; a test fails where the page says something else.
 """
 
-import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import structs
@@ -13,7 +13,7 @@ from assay import plugins
 from assay.host import CHECKOUT
 from assay.laws.pairs import ratio
 from assay.records.schema import Record
-from assay.verify import evidence
+from assay.verify import evidence, page_tables
 
 PAGE = CHECKOUT / "docs/results/models.md"
 EVIDENCE = ("models-h200", "models-gates")
@@ -22,7 +22,6 @@ _AFTER = "kernels_"  # before the metrics of these records
 BASELINE = "GPT2"
 TARGET = 1.25  # a measured ratio over the predicted one
 PASSES = ("forward", "training", "decode_b64", "decode_b1")
-_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _ENDS = ("ok", "failed", "unsupported")
 _HARMLESS = ("ok", "unsupported")
 _CEILINGS = ("matmul_rate", "copy_bandwidth", "launch_us")
@@ -33,7 +32,7 @@ RecordsByKey = dict[tuple[str, str], Record]  # by subject and metric
 def written(text: str, records: Sequence[Record]) -> str:
     """The page with every marked table made anew."""
     keyed = by_key(records)
-    return _MARK.sub(lambda mark: mark[1] + TABLES[mark[2]](keyed) + mark[3], text)
+    return page_tables.written(text, {name: partial(make, keyed) for name, make in TABLES.items()})
 
 
 def training(records: RecordsByKey) -> str:

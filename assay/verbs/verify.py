@@ -32,8 +32,8 @@ def verify(
         list[Path] | None,
         typer.Argument(
             metavar="[CLAIM.toml]... | RUN | RUN RUN | BUNDLE",
-            help="Files of claims, the folder of one run, of two, or of a bundle; all claims by "
-            "default.",
+            help="Files of claims, the folder of one run, of two, or of a bundle; by default all "
+            "claims and all pages of this checkout.",
         ),
     ] = None,
     treatment: Annotated[
@@ -71,7 +71,8 @@ def verify(
     if claims and (treatment or explain or digest or remote):
         raise BadInput("--treatment, --explain, --digest and --remote are of runs, not of claims")
     if claims:
-        holding = _claims(claims, as_json)
+        holding = bool(paths) or _pages(as_json)
+        holding &= _claims(claims, as_json)
     elif len(given) > 2:
         raise BadInput(f"{len(given)} runs were given, wanted one, or two to compare")
     else:
@@ -192,6 +193,22 @@ def _tell(
     )
     rows = tuple((f.verdict, f.check, f.reason) for f in findings)
     show(Table(title="Findings", columns=("verdict", "check", "finding"), rows=rows), console())
+
+
+def _pages(as_json: bool) -> bool:
+    """Hold README and docs of the checkout around against claims and evidence."""
+    from assay.verify import pages
+    from assay.verify.judgement import are_comparable
+
+    findings = [replace(finding, check="pages") for finding in pages.look(Path.cwd())]
+    if as_json:
+        for finding in findings:
+            print(json.dumps(asdict(finding)))
+    else:
+        word = "PASS" if are_comparable(findings) else "FAIL"
+        for finding in findings:
+            print(f"{word}  {finding.reason}")
+    return are_comparable(findings)
 
 
 def _claims(paths: Sequence[Path], as_json: bool) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks import train_costs
+from benchmarks import train_costs, train_page
 from benchmarks.train_step import table
 
 PAGE = Path(__file__).parents[2] / "docs/results/train.md"
@@ -40,3 +40,9 @@ def test_pruning_costs_no_more_than_was_asked_for() -> None:
         pairs = list(zip(arms[name], base, strict=True))
         assert median(own["ms"] / other["ms"] for own, other in pairs) < 1.1
         assert max(own["bytes"] - other["bytes"] for own, other in pairs) <= weights
+
+
+def test_the_tables_of_evidence_are_those_of_the_page() -> None:
+    text = PAGE.read_text()
+    assert train_page.written(text) == text, "run: python benchmarks/train_page.py"
+    assert train_page.written(text.replace("3.7641", "3.7640")) == text

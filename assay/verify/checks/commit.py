@@ -55,9 +55,15 @@ def _of(run: ComparedRun) -> CheckFinding:
         return fails(f"{name} names {commit!r} where a whole commit's hash belongs")
     if _succeeds("cat-file", "-e", f"{commit}^{{commit}}"):
         return holds(f"{name}: commit {commit[:7]}, clean")
-    if not _succeeds("rev-parse", "--git-dir"):
+    if not _has_history():
         return not_tested(f"{name}: commit {commit[:7]}, clean; this copy of assay has no history")
     return fails(f"{name}: commit {commit[:7]} is not in this checkout's history")
+
+
+def _has_history() -> bool:
+    """True in a checkout that was not cut short when it was cloned."""
+    shallow = _git("rev-parse", "--is-shallow-repository")
+    return shallow is not None and shallow.stdout.strip() == "false"
 
 
 def _succeeds(*arguments: str) -> bool:

@@ -1,0 +1,150 @@
+"""README and docs held against claims and evidence.
+
+Every figure has an account (page_figures.py); a claim stands on its page as its file has it; a page
+that cites claims which are not supported in full says so in a generated table; what was withdrawn
+does not come back.
+
+    python -m assay.verify.pages        writes the tables of verdicts
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import BadInput
+from assay.host import CHECKOUT
+from assay.verify import claim
+from assay.verify.claim_verdict import ClaimVerdict, judge
+from assay.verify.finding import CheckFinding, fails, holds
+from assay.verify.page_figures import unaccounted
+from assay.verify.page_tables import generated_tables, written
+from assay.verify.recorded_figures import not_recorded
+
+_CLAIM_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]*claims/([\w-]+)\.toml\)")
+_VERDICTS = "verdicts"  # the name of the table
+_SHOWN = 8  # figures of a block that a finding names
+
+
+class WithdrawnClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file of claims/withdrawn: a sentence that did not hold, and words that would repeat it."""
+
+    says: str
+    withdrawn: str  # when, and why
+    phrases: list[str]
+
+
+def look(root: Path = CHECKOUT) -> list[CheckFinding]:
+    """Findings on all pages of a checkout."""
+    pages = page_paths(root)
+    claims = {path.stem: claim.load(path) for path in sorted((root / "claims").glob("*.toml"))}
+    verdicts = {name: judge(stated) for name, stated in claims.items()}
+    wrong = [
+        *_without_account(root, pages),
+        *_misprinted(root, pages, claims),
+        *_silent(root, claims, verdicts),
+        *_reappearing(root, pages),
+    ]
+    return wrong or [
+        holds(f"{len(pages)} pages, {len(claims)} claims: every figure has an account")
+    ]
+
+
+def page_paths(root: Path) -> list[Path]:
+    return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")])
+
+
+def _without_account(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
+    for page in pages:
+        for line, figures in unaccounted(page, not_recorded):
+            more = f" and {len(figures) - _SHOWN} more" if len(figures) > _SHOWN else ""
+            yield fails(
+                f"{page.relative_to(root)}:{line}: no claim, generated table or mark accounts for "
+                f"{', '.join(figures[:_SHOWN])}{more}"
+            )
+
+
+def _misprinted(
+    root: Path, pages: list[Path], claims: Mapping[str, claim.Claim]
+) -> Iterator[CheckFinding]:
+    """Claims that stand on another page than their own, not at all, or with another figure."""
+    printed: dict[str, set[tuple[str, str]]] = {name: set() for name in claims}
+    for page in pages:
+        for shown, name in _CLAIM_LINK.findall(_without_code(page.read_text())):
+            if name not in claims:
+                yield fails(f"{page.relative_to(root)}: there is no claims/{name}.toml")
+            else:
+                printed[name].add((str(page.relative_to(root)), shown))
+    for name, stated in claims.items():
+        own = (stated.page, stated.holds.shown)
+        if own not in printed[name]:
+            yield fails(f"{stated.page} does not print {stated.holds.shown} with a link to {name}")
+        for page, shown in sorted(printed[name] - {own}):
+            if shown != stated.holds.shown:
+                yield fails(f"{page} prints {shown} where {name} has {stated.holds.shown}")
+
+
+def _silent(
+    root: Path, claims: Mapping[str, claim.Claim], verdicts: Mapping[str, ClaimVerdict]
+) -> Iterator[CheckFinding]:
+    """Pages that do not say which of their claims are not supported in full, and why."""
+    for page in sorted({stated.page for stated in claims.values()}):
+        wanted = verdict_table(page, claims, verdicts)
+        text = (root / page).read_text() if (root / page).is_file() else ""
+        if generated_tables(text).get(_VERDICTS, "") != wanted:
+            yield fails(f"{page}: its table of verdicts is not that of its claims; write it anew")
+
+
+def verdict_table(
+    page: str, claims: Mapping[str, claim.Claim], verdicts: Mapping[str, ClaimVerdict]
+) -> str:
+    """The claims of a page that are not supported in full; empty where all are."""
+    root = "/".join([".."] * page.count("/")) or "."
+    rows = [
+        f"| [{claims[name].holds.shown}]({root}/claims/{name}.toml) | {word} | {reason} |"
+        for name, word, reason in ((n, given.word, given.reason) for n, given in verdicts.items())
+        if claims[name].page == page and word != "supported"
+    ]
+    return "\n".join(["| figure | verdict | why |", "|---|---|---|", *rows, ""]) if rows else ""
+
+
+def _reappearing(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
+    for path in sorted((root / "claims" / "withdrawn").glob("*.toml")):
+        withdrawn = _withdrawn(path)
+        for page in pages:
+            text = _plain(page.read_text())
+            if repeated := [words for words in withdrawn.phrases if _plain(words) in text]:
+                yield fails(
+                    f"{page.relative_to(root)} says {repeated[0]!r}, which was withdrawn: "
+                    f"{withdrawn.withdrawn}"
+                )
+
+
+def _withdrawn(path: Path) -> WithdrawnClaim:
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text()), WithdrawnClaim)
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        raise BadInput(f"{path}: not a withdrawn claim: {error}") from error
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
+
+
+def _write(root: Path = CHECKOUT) -> None:
+    claims = {path.stem: claim.load(path) for path in sorted((root / "claims").glob("*.toml"))}
+    verdicts = {name: judge(stated) for name, stated in claims.items()}
+    for page in {stated.page for stated in claims.values()}:
+        table = partial(verdict_table, page, claims, verdicts)
+        (root / page).write_text(written((root / page).read_text(), {_VERDICTS: table}))
+
+
+if __name__ == "__main__":
+    _write()
