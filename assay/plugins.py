@@ -8,6 +8,7 @@ that each of its files must define. Everything here reads source text, so listin
 import ast
 import importlib
 import importlib.util
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,8 @@ from typing import Any
 from assay.errors import BadInput
 
 PACKAGE = Path(__file__).parent
+# A function or class at the left margin, with all lines below it that are indented.
+_BODY = re.compile(r"^(def|class) (\w+)[^\n]*\n(?:(?:[ \t)][^\n]*)?\n)*", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +219,10 @@ def _folder_defaults(kind: Plugin) -> dict[str, Any]:
 
 def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) -> Plugin:
     try:
-        doc, literals, functions = _parse(path.read_text(encoding="utf-8"), str(path))
+        text = path.read_text(encoding="utf-8")
+        # A test holds for every file of the package that its bodies hide nothing.
+        own = _without_bodies(text) if path.is_relative_to(PACKAGE) else text
+        doc, literals, functions = _parse(own, str(path))
     except (SyntaxError, UnicodeDecodeError) as error:
         problem = f"cannot be read as Python: {error}"
         return Plugin(kind=kind, name=name, path=path, literals=dict(defaults), problem=problem)
@@ -228,6 +234,12 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         literals={**defaults, **literals},
         functions=functions,
     )
+
+
+def _without_bodies(text: str) -> str:
+    """A file's text with nothing in its functions and classes, which takes a fifth of the time to
+    parse; right for files that have no text at the left margin within them."""
+    return _BODY.sub(r"\1 \2(): ...\n", text)
 
 
 @lru_cache(maxsize=1 << 10)  # by the text, so an edit is noticed

@@ -217,3 +217,15 @@ def test_a_literal_that_depends_is_not_read(tmp_path):
     path = tmp_path / "either.py"
     path.write_text("if False:\n    BACKWARD = False\n\n\ndef attention():\n    pass\n")
     assert plugins.find("sequence", str(path)).literals["BACKWARD"] is True
+
+
+def test_bodies_of_the_package_hide_nothing_from_a_listing() -> None:
+    """Files of the package are described without the bodies of their functions."""
+    for path in plugins.PACKAGE.rglob("*.py"):
+        text = path.read_text()
+        doc, literals, functions = plugins._parse(text, str(path))
+        assert plugins._parse(plugins._without_bodies(text), str(path)) == (
+            doc,
+            literals,
+            functions,
+        ), path

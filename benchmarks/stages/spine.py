@@ -5,13 +5,10 @@ mean little: the figure is the median of ratios that were taken in the same roun
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from _spine import append, command_line, importing, query, quickstart
+from _spine.cells import cells_of, measured
 
-from assay.code_digests import code_digests
-from assay.plugins import PACKAGE
-from assay.records.identity import digest
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell
 from assay.studies.study import Study
@@ -24,24 +21,11 @@ BENCHMARKS = {
     "query": query,
     "quickstart": quickstart,
 }
-# Below the folder a study is started in, git-ignored, and on the disk that records are kept on.
-SCRATCH = "results"
 
 
 def cells(study: Study) -> list[Cell]:
-    """One cell for each benchmark. What is measured is the whole package, so all of it counts."""
-    code = digest(code_digests(*PACKAGE.rglob("*.py")))
-    return [
-        Cell(
-            name=name,
-            subjects=benchmark.SUBJECTS,
-            options={"sizes": benchmark.SIZES, "scratch": SCRATCH, "code": code},
-        )
-        for name, benchmark in BENCHMARKS.items()
-    ]
+    return cells_of(BENCHMARKS)
 
 
 def run(cell: Cell) -> Iterator[Measurement]:
-    """The benchmark of this cell, at the sizes its options give."""
-    benchmark = BENCHMARKS[cell.name]
-    yield from benchmark.measure(Path(cell.options["scratch"]), **cell.options["sizes"])
+    yield from measured(cell, BENCHMARKS[cell.name])
