@@ -28,7 +28,7 @@ help:
 ## make savedefconfig     write the minimal form of .config to ./defconfig
 ## make report            write the newest run's report again, from its records
 ## make check             every model of the GPT-2 family through the gates; MODELS=fast or a list
-## make verify            every claim against its evidence
+## make verify            every claim and page against evidence; measures again what it can
 ## make test, test-full   the tests; all tests with the long ones
 ## make benchmark         measure assay itself (docs/results/spine.md)
 ## make format            black and ruff
@@ -90,7 +90,7 @@ test-full: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m 'slow or not slow'
 
 verify: $(VENV)/.study
-	@$(ASSAY) verify
+	@$(ASSAY) verify --again
 
 benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks

@@ -5,24 +5,20 @@ that each of its files must define. Everything here reads source text, so listin
 `load` is the only function that runs a plugin.
 """
 
-import ast
 import importlib
 import importlib.util
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from assay.errors import BadInput
+from assay.plugin_source import parse, without_bodies
 
 PACKAGE = Path(__file__).parent
-# A function or class at the left margin, with all lines below it that are indented.
-_BODY = re.compile(r"^(def|class) (\w+)[^\n]*\n(?:(?:[ \t)][^\n]*)?\n)*", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,9 +216,8 @@ def _folder_defaults(kind: Plugin) -> dict[str, Any]:
 def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) -> Plugin:
     try:
         text = path.read_text(encoding="utf-8")
-        # A test holds for every file of the package that its bodies hide nothing.
-        own = _without_bodies(text) if path.is_relative_to(PACKAGE) else text
-        doc, literals, functions = _parse(own, str(path))
+        ours = path.is_relative_to(PACKAGE)  # of which a test holds that no body hides anything
+        doc, literals, functions = parse(without_bodies(text) if ours else text, str(path))
     except (SyntaxError, UnicodeDecodeError) as error:
         problem = f"cannot be read as Python: {error}"
         return Plugin(kind=kind, name=name, path=path, literals=dict(defaults), problem=problem)
@@ -236,55 +231,10 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
     )
 
 
-def _without_bodies(text: str) -> str:
-    """A file's text with nothing in its functions and classes, which takes a fifth of the time to
-    parse; right for files that have no text at the left margin within them."""
-    return _BODY.sub(r"\1 \2(): ...\n", text)
-
-
-@lru_cache(maxsize=1 << 10)  # by the text, so an edit is noticed
-def _parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]]:
-    """Docstring, literals (constants in capitals) and names of functions of a file.
-
-    A function may be defined, imported, or assigned as in `attention = compiled(...)`, also within
-    `try` or `if` as where an import may fail.
-    """
-    tree = ast.parse(text, filename=filename)
-    literals: dict[str, Any] = {}
-    functions: set[str] = set()
-    for node in _statements(tree.body):
-        if isinstance(node, ast.FunctionDef):
-            functions.add(node.name)
-        elif isinstance(node, ast.ImportFrom):
-            functions |= {alias.asname or alias.name for alias in node.names}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            functions.add(node.target.id)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if not name.isupper():
-                functions.add(name)
-            if not name.isupper() or node not in tree.body:  # one that depends is as if computed
-                continue
-            with suppress(ValueError, TypeError):  # computed, so not readable without importing
-                literals[name] = ast.literal_eval(node.value)
-    return ast.get_docstring(tree) or "", literals, frozenset(functions)
-
-
 def module_name(path: Path) -> str:
     """The name of a module of the package."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
-
-
-def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements that run on import, those within `if`, `try` and `with` too."""
-    for node in body:
-        yield node
-        if isinstance(node, ast.If | ast.Try | ast.With):
-            bodies = [node, *getattr(node, "handlers", ())]
-            for part in ("body", "orelse", "finalbody"):
-                for inner in bodies:
-                    yield from _statements(getattr(inner, part, ()))
 
 
 def import_file(path: Path) -> ModuleType:

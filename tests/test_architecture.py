@@ -21,7 +21,8 @@ BELOW_STUDIES = BELOW_MODELS | {"models", "instruments", "frameworks", "subjects
 CACHES = {"integrations", "quality"}
 MAY_IMPORT = {
     "errors": set(),
-    "plugins": {"errors"},
+    "plugin_source": set(),
+    "plugins": {"errors", "plugin_source"},
     "code_digests": {"plugins"},
     "commit_files": set(),
     "devices": set(),

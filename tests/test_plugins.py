@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay import plugins
+from assay import plugin_source, plugins
 from assay.attention import contract
 from assay.code_digests import code_digests
 from assay.errors import BadInput
@@ -223,8 +223,8 @@ def test_bodies_of_the_package_hide_nothing_from_a_listing() -> None:
     """Files of the package are described without the bodies of their functions."""
     for path in plugins.PACKAGE.rglob("*.py"):
         text = path.read_text()
-        doc, literals, functions = plugins._parse(text, str(path))
-        assert plugins._parse(plugins._without_bodies(text), str(path)) == (
+        doc, literals, functions = plugin_source.parse(text, str(path))
+        assert plugin_source.parse(plugin_source.without_bodies(text), str(path)) == (
             doc,
             literals,
             functions,

@@ -58,6 +58,14 @@ def verify(
         str | None,
         typer.Option("--remote", help="A git repository in which the runs' commits must be."),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Also run the commands that measure the claims again, where they name one; "
+            "minutes.",
+        ),
+    ] = False,
     as_json: flags.Json = False,
 ) -> None:
     from assay.errors import BadInput
@@ -73,6 +81,10 @@ def verify(
     if claims:
         holding = bool(paths) or _pages(as_json)
         holding &= _claims(claims, as_json)
+        if again:
+            holding &= _measured_again(claims, as_json)
+    elif again:
+        raise BadInput("--again is of claims; a run is measured again with `assay study run`")
     elif len(given) > 2:
         raise BadInput(f"{len(given)} runs were given, wanted one, or two to compare")
     else:
@@ -208,7 +220,24 @@ def _pages(as_json: bool) -> bool:
         word = "PASS" if are_comparable(findings) else "FAIL"
         for finding in findings:
             print(f"{word}  {finding.reason}")
+        _tell_published()
     return are_comparable(findings)
+
+
+def _tell_published() -> None:
+    """Count the figures of others by their verdicts, none of which is a failure of ours."""
+    from assay.verify import published
+
+    words = [repeated.word for _, repeated in published.judge_all().values()]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
+    print(f"{len(words)} published figures of others: {counts} (docs/results/published.md)")
+
+
+def _measured_again(paths: Sequence[Path], as_json: bool) -> bool:
+    from assay.verbs._again import measure_again
+    from assay.verify import claim
+
+    return measure_again({path.stem: claim.load(path) for path in paths}, as_json=as_json)
 
 
 def _claims(paths: Sequence[Path], as_json: bool) -> bool:

@@ -16,6 +16,7 @@ Optional: `scope`, the conditions in words; `level`, which the record must have;
 like [records], for a figure that is a ratio: the statistic of the record over that of the other
 one, over paired rounds where both have samples of one cell; and a table [control] like [records],
 the negative control: a record that must be beyond the bounds, or the claim would hold of anything.
+`again` is a command of assay, without its name, that measures the record again.
 
 The page prints the figure as a link to the claim's file, so no figure stands without its records.
 """
@@ -51,6 +52,17 @@ class ClaimCondition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     at_least: float | None = None
     at_most: float | None = None
 
+    def allows(self, value: float) -> bool:
+        """True within the bounds."""
+        low, high = self.at_least, self.at_most
+        return (low is None or value >= low) and (high is None or value <= high)
+
+    @property
+    def bounds(self) -> str:
+        """The bounds in words."""
+        ends = (("at least", self.at_least), ("at most", self.at_most))
+        return " and ".join(f"{words} {bound:g}" for words, bound in ends if bound is not None)
+
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One file of claims/."""
@@ -64,6 +76,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     control: RecordSelection | None = None
     scope: str | None = None
     level: Level | None = None
+    again: str | None = None
 
 
 def load(path: Path) -> Claim:

@@ -43,7 +43,7 @@ def judge(claim: Claim) -> ClaimVerdict:
         return ClaimVerdict(word="unsupported", reason=str(error))
     interval = _interval(claim, sides)
     word, reason = _word(claim, sides, value, interval)
-    if control is not None and _within(control, claim.holds.at_least, claim.holds.at_most):
+    if control is not None and claim.holds.allows(control):
         word = "unsupported"
         reason = f"its negative control is within the bounds too, at {control:.6g}"
     if word == "supported":
@@ -63,16 +63,15 @@ def _word(
         return "unsupported", "the two sides of its ratio differ in metric, level, unit or dtype"
     if claim.holds.shown not in claim.says:
         return "unsupported", f"its sentence does not say {claim.holds.shown}"
-    low, high = claim.holds.at_least, claim.holds.at_most
-    if not _within(value, low, high):
-        reaches = interval and any(_within(end, low, high) for end in interval)
-        wanted = f"{claim.holds.statistic} is {value:.6g}, wanted {_bounds(low, high)}"
+    if not claim.holds.allows(value):
+        reaches = interval and any(claim.holds.allows(end) for end in interval)
+        wanted = f"{claim.holds.statistic} is {value:.6g}, wanted {claim.holds.bounds}"
         return ("unsupported" if reaches else "refuted"), wanted
     digits = len(claim.holds.shown.partition(".")[2])
     if round(value, digits) != float(claim.holds.shown.replace(",", "")):
         return "unsupported", f"it prints {claim.holds.shown}, its record says {value:.6g}"
-    figure = f"{claim.holds.statistic} is {value:.6g}, {_bounds(low, high)}"
-    if interval and not all(_within(end, low, high) for end in interval):
+    figure = f"{claim.holds.statistic} is {value:.6g}, {claim.holds.bounds}"
+    if interval and not all(claim.holds.allows(end) for end in interval):
         ends = "{:.6g} to {:.6g}".format(*interval)
         return "partly", f"{figure}, but its 95 % interval is {ends}"
     return "supported", figure
@@ -110,18 +109,6 @@ def _paired(sides: list[Record]) -> list[float]:
 
 def _dtype(record: Record) -> str | None:
     return record.workload.spec.get("dtype") if record.workload else None
-
-
-def _within(value: float, low: float | None, high: float | None) -> bool:
-    return (low is None or value >= low) and (high is None or value <= high)
-
-
-def _bounds(low: float | None, high: float | None) -> str:
-    ends = [
-        f"at least {low:g}" if low is not None else "",
-        f"at most {high:g}" if high is not None else "",
-    ]
-    return " and ".join(end for end in ends if end)
 
 
 @cache

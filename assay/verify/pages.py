@@ -17,7 +17,7 @@ import msgspec
 
 from assay.errors import BadInput
 from assay.host import CHECKOUT
-from assay.verify import claim
+from assay.verify import claim, published
 from assay.verify.claim_verdict import ClaimVerdict, judge
 from assay.verify.finding import CheckFinding, fails, holds
 from assay.verify.page_figures import unaccounted
@@ -46,6 +46,7 @@ def look(root: Path = CHECKOUT) -> list[CheckFinding]:
         *_without_account(root, pages),
         *_misprinted(root, pages, claims),
         *_silent(root, claims, verdicts),
+        *_of_others(root),
         *_reappearing(root, pages),
     ]
     return wrong or [
@@ -109,6 +110,15 @@ def verdict_table(
         if claims[name].page == page and word != "supported"
     ]
     return "\n".join(["| figure | verdict | why |", "|---|---|---|", *rows, ""]) if rows else ""
+
+
+def _of_others(root: Path) -> Iterator[CheckFinding]:
+    """The table of published figures, where a checkout has any."""
+    if (root / "claims" / "published").is_dir():
+        page = root / published.PAGE.relative_to(CHECKOUT)
+        text = page.read_text() if page.is_file() else ""
+        if generated_tables(text).get("published") != published.table():
+            yield fails(f"{page.relative_to(root)}: its table is not that of its files")
 
 
 def _reappearing(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:

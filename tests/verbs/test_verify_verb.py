@@ -68,6 +68,22 @@ def test_all_claims_of_this_house_hold(tmp_path):
     assert done.stdout.startswith("PASS  ")
 
 
+def test_a_claim_is_measured_again():
+    pytest.importorskip("torch")
+    claim = CHECKOUT / "claims" / "cpu-fixed-max-gaussian.toml"
+    done = assay("verify", claim, "--again", cwd=CHECKOUT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASS  measured again: 1 confirmed" in done.stdout
+
+
+def test_a_command_that_fails_is_no_confirmation(tmp_path):
+    text = (CHECKOUT / "claims" / "append-speed.toml").read_text()
+    file = tmp_path / "wrong.toml"
+    file.write_text(text.replace("study run", "study walk"))
+    done = assay("verify", file, "--again", cwd=tmp_path)
+    assert done.returncode == 1 and "FAIL  measured again: 1 not tested" in done.stdout
+
+
 def test_a_refuted_claim_ends_in_1(tmp_path):
     text = (CHECKOUT / "claims" / "h200-train-gpt2.toml").read_text()
     file = tmp_path / "wrong.toml"
@@ -81,6 +97,7 @@ def test_a_refuted_claim_ends_in_1(tmp_path):
     [
         ([], "there is no folder claims here"),
         (["nowhere"], "nowhere"),
+        ([RUN, "--again"], "--again is of claims"),
         ([RUN, RUN, RUN], "3 runs were given, wanted one, or two"),
         ([RUN, CHECKOUT / "claims" / "h200-copy.toml"], "verified apart"),
         ([RUN, RUN, "--treatment", "NO_SUCH"], "the runs do not differ in a symbol of that name"),
