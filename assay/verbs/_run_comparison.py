@@ -1,6 +1,7 @@
 """The verb `runs compare`: values at the same step, by run or by group, and what differs."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -49,6 +50,7 @@ def compare(
 ) -> None:
     """Put runs side by side, at steps that all of them have; or groups of them."""
     from assay.errors import BadInput
+    from assay.trackers.opening import listed
     from assay.trackers.paired import paired
     from assay.trackers.side_by_side import compared
 
@@ -58,13 +60,14 @@ def compare(
         sides = (named_runs([place], None, None, None) for place in (before, after))
         runs = paired(*sides)
     else:
-        runs = named_runs(sources, entity, project, run_name)
+        runs = _with_history(named_runs(sources, entity, project, run_name))
     if len(runs) < 2:
-        raise BadInput(f"one run was given ({runs[0].label}), wanted two or more to compare")
+        given = runs[0].label if runs else "none with a history"
+        raise BadInput(f"one run was given ({given}), wanted two or more to compare")
     comparisons = [c for c in compared(runs) if not metric or c.metric in metric]
     if not comparisons:
         raise BadInput(
-            f"{', '.join(run.label for run in runs[:4])} share no metric"
+            f"the {len(runs)} runs ({listed(runs[:3])}, ...) share no metric"
             + (f" of those named: {', '.join(metric)}" if metric else "")
             + "; `assay runs keys` lists what each has"
         )
@@ -78,6 +81,15 @@ def compare(
         files = draw(figures, runs, comparisons, by=by, in_pairs=bool(before))
         if not as_json:
             print(f"{len(files)} figures in {figures}")
+
+
+def _with_history(runs: "list[TrackerRun]") -> "list[TrackerRun]":
+    """Those runs that have points; others, such as tables of a stage, are named and left out."""
+    from assay.trackers.opening import listed
+
+    if without := [run for run in runs if not any(row.values for row in run.history)]:
+        print(f"left out, for they have no history: {listed(without)}", file=sys.stderr)
+    return [run for run in runs if run not in without]
 
 
 def _print_json(

@@ -26,7 +26,8 @@ def show_runs(runs: "Sequence[TrackerRun]", comparisons: "Sequence[MetricCompari
         rows.append(
             (
                 letter(place),
-                run.label,
+                run.name,
+                run.identity or "—",
                 run.host or "—",
                 f"{max(steps):,}" if steps else "—",
                 number(seconds) if seconds else "—",
@@ -35,8 +36,8 @@ def show_runs(runs: "Sequence[TrackerRun]", comparisons: "Sequence[MetricCompari
         )
     span = f"s per step: steps {timed.first:,} to {timed.last:,}. " if timed else ""
     note = f"{span}tokens/s: the median of what was logged."
-    columns = ("run", "name", "host", "last step", "s per step", "tokens/s")
-    table("Runs", columns, rows, note=note)
+    columns = ("run", "name", "identity", "host", "last step", "s per step", "tokens/s")
+    table("Runs", columns, rows, note=note, spare=("host", "identity"))
 
 
 def show_last(runs: "Sequence[TrackerRun]", comparisons: "Sequence[MetricComparison]") -> None:
@@ -119,10 +120,16 @@ def word(value: Any) -> str:
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    note: str = "",
+    spare: tuple[str, ...] = (),
 ) -> None:
+    """Show a table; what is spare is left out where the screen is narrow."""
     from assay.reports.table import Table
     from assay.reports.terminal import console, show
 
-    made = Table(title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)), note=note)
+    texts = tuple(map(tuple, rows))
+    made = Table(title=title, columns=tuple(columns), rows=texts, note=note, spare=spare)
     show(made, console(), exact_names=True)

@@ -9,6 +9,7 @@ import typer
 from assay.verbs import _flags as flags
 from assay.verbs._run_comparison import COMPARE, compare
 from assay.verbs._run_sources import Entity, Metric, Project, RunName, Sources, letter, named_runs
+from assay.verbs._run_tables import table
 
 if TYPE_CHECKING:
     from assay.trackers.gpu_use import GpuUse, RunGpuUse
@@ -101,8 +102,11 @@ def _show_runs(runs: "Sequence[TrackerRun]") -> None:
         span = f"{min(steps):,} to {max(steps):,}" if steps else "no history"
         remarks = "; ".join(run.remarks)
         rows.append((letter(place), run.name, run.identity or "—", span, run.state or "—", remarks))
-    columns = ("run", "name", "identity", "steps", "state", "remarks")
-    _show("Runs", columns, rows if any(r[-1] for r in rows) else [r[:-1] for r in rows])
+    if any(row[-1] for row in rows):
+        table("Runs", ("run", "name", "identity", "steps", "state", "remarks"), rows)
+    else:
+        columns = ("run", "name", "identity", "steps", "state")
+        table("Runs", columns, [row[:-1] for row in rows], spare=("state",))
 
 
 def _show_keys(kind: str, rows: list[dict[str, Any]]) -> None:
@@ -121,7 +125,7 @@ def _show_keys(kind: str, rows: list[dict[str, Any]]) -> None:
         return "—" if value is None else str(value)
 
     texts = [tuple(entry(row, column) for column in columns) for row in rows]
-    _show(kind.capitalize(), columns, texts)
+    table(kind.capitalize(), columns, texts)
 
 
 def gpu(
@@ -152,7 +156,7 @@ def gpu(
         print(f"no readings of a GPU in {', '.join(silent)}")
     rows = [row for place, use in enumerate(uses) for row in _gpu_rows(letter(place), use)]
     if rows:
-        _show("GPUs", _GPU_COLUMNS, rows, note=_READING)
+        table("GPUs", _GPU_COLUMNS, rows, note=_READING)
 
 
 _GPU_COLUMNS = ("run", "GPU", "ran", "bus", "held", "power", "°C", "active", "idle")
@@ -166,7 +170,7 @@ def _answer(use: "RunGpuUse") -> str:
     busy = [each.means["busy"] for each in use.gpus if "busy" in each.means]
     words = [counted(len(use.gpus), "GPU")]
     if busy:
-        words.append(f"a kernel ran in {fmean(busy):.0f} % of the time")
+        words.append(f"a kernel ran in {fmean(busy):.0f} % of the active time")
     if "busy" in use.balance:
         spread = use.balance["busy"]
         word = "even" if spread < _EVEN else "uneven" if spread >= _UNEVEN else "somewhat uneven"
@@ -205,16 +209,3 @@ def _gpu_row(use: "GpuUse") -> tuple[str, ...]:
 def _print_json(rows: Sequence[dict[str, Any]]) -> None:
     for row in rows:
         print(json.dumps(row))
-
-
-def _show(
-    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = ""
-) -> None:
-    from assay.reports.table import Table
-    from assay.reports.terminal import console, show
-
-    width = len(rows[0])
-    table = Table(
-        title=title, columns=tuple(columns[:width]), rows=tuple(map(tuple, rows)), note=note
-    )
-    show(table, console(), exact_names=True)

@@ -137,7 +137,7 @@ def test_a_panel_exported_as_csv_has_its_runs_apart(tmp_path):
     assert (first.name, second.name) == ("big - run", "b")
     assert points(first, "loss").by_step == {0: 3.0, 10: 2.5}
     assert points(first, "loss").unusable == {"not finite": 1}
-    assert points(second, "loss").holes == "1 empty"
+    assert points(second, "loss").holes == "1 empty, irregular steps"
     assert "1 values are averages of several points" in first.remarks[1]
 
 
@@ -146,7 +146,8 @@ def test_a_data_frame_as_csv_is_one_run(tmp_path):
         tmp_path / "mine.csv", ",_step,loss,_timestamp\n0,0,3,10\n1,10,,20\n2,20,2,30\n3,40,1,9\n"
     )
     loss = points(run, "loss")
-    assert loss.by_step == {0: 3.0, 20: 2.0, 40: 1.0} and loss.holes == "1 empty"
+    assert loss.by_step == {0: 3.0, 20: 2.0, 40: 1.0}
+    assert loss.holes == "1 empty, 1 step missing"
     assert [row.time for row in run.history] == [10, 20, 30, 9]
 
 

@@ -103,6 +103,7 @@ def _run(
         name=name,
         project=file.stem,
         group=config.get("_Group"),
+        host=config.get("host"),
         config=plain_config(config),
         history=made["history"],
         system=(*made["system"], *(_system(file, entry) for entry in own["system_metrics"])),

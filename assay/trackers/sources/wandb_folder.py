@@ -99,7 +99,8 @@ def _run(identity: str, folders: list[Path], files: list[Path]) -> TrackerRun:
         project=about.get("project"),
         entity=about.get("entity"),
         group=about.get("group"),
-        host=about.get("host") or facts.get("host"),
+        # A mirror may run elsewhere than the run, which then says where itself.
+        host=config.get("host") or about.get("host") or facts.get("host"),
         state=_state(about, has_file=bool(files)),
         config=plain_config(config),
         history=rows["history"],
