@@ -57,6 +57,8 @@ def stored_file(file: Path, stored: StoredRun) -> int:
             _add(next(stream), stored)
         except StopIteration as end:
             return end.value
+        except json.JSONDecodeError as error:
+            raise BadInput(f"{file} holds a value that is no JSON: {error}") from error
 
 
 def messages(file: Path) -> Generator[bytes, None, int]:
@@ -67,7 +69,7 @@ def messages(file: Path) -> Generator[bytes, None, int]:
     except OSError as error:
         raise BadInput(f"cannot read {file}: {error.strerror}") from error
     if content and not content.startswith(_HEADER[: len(content)]):
-        raise BadInput(f"{file} is not a file of W&B; move it away, and mirror again")
+        raise BadInput(f"{file} is not a file of W&B; if it is in the way of a mirror, move it")
     position, whole, parts = _HEADER_BYTES, _HEADER_BYTES, []
     while position < len(content):
         room = _BLOCK_BYTES - position % _BLOCK_BYTES
