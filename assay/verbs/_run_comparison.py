@@ -135,6 +135,8 @@ def _tell(
     short = [c for c in comparisons if c.step is not None and max(c.own_last) > c.step]
     if short:
         print("some runs go on after the last common step; what comes there is not compared")
+    if wild := _not_finite(runs, comparisons):
+        print(f"values that are not finite are left out: {wild}")
     show_runs(runs, comparisons)
     shared = [c for c in comparisons if c.step is not None]
     if in_pairs:
@@ -153,6 +155,19 @@ def _tell(
         print(f"configurations differ in {', '.join(differing)}")
     elif any(run.config for run in runs):
         print("configurations do not differ")
+
+
+def _not_finite(runs: "Sequence[TrackerRun]", comparisons: "Sequence[MetricComparison]") -> str:
+    """Where and how often a compared metric is NaN or infinite, which is itself a result."""
+    from assay.trackers.metric_points import points
+    from assay.trackers.run import NOT_FINITE
+
+    return ", ".join(
+        f"{count} of {each.metric} in {letter(place)}"
+        for each in comparisons
+        for place, run in enumerate(runs)
+        if (count := points(run, each.metric).unusable.get(NOT_FINITE))
+    )
 
 
 def _foremost(comparisons: "Sequence[MetricComparison]") -> "MetricComparison | None":

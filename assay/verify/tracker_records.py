@@ -6,7 +6,7 @@ from typing import Any
 from assay.records.schema import SCHEMA, Record
 from assay.trackers.aliases import METRICS, ReadConfig
 from assay.trackers.metric_points import all_points
-from assay.trackers.run import TrackerRow, TrackerRun, reading
+from assay.trackers.run import NOT_FINITE, TrackerRow, TrackerRun, reading
 from assay.verify.compared import FINAL
 
 _STAGE = "train"
@@ -62,7 +62,7 @@ def of_history(
         "cell": tracked.label if runs > 1 else f"{subject}/s{read.seed}",
         "subject": subject,
     }
-    about = {"seed": read.seed} if read.seed is not None else {}
+    about: dict[str, Any] = {"seed": read.seed} if read.seed is not None else {}
     tokens = _tokens_by_step(tracked)
     records = [
         _made(names[name], value, {**about, **_at(entry, read.symbols, tokens)}, place)
@@ -70,15 +70,28 @@ def of_history(
         for name, value in entry.values.items()
         if name in names
     ]
-    scored = [r for r in records if r.metric == "val_loss" and r.data and "step" in r.data]
-    if scored:
-        last = max(scored, key=lambda record: record.data["step"])
-        data = {**last.data, "dataset": read.symbols.get("TRAIN_DATASET")}
-        records.append(_made(FINAL, last.value, data, place))
-        read_as[FINAL] = f"the last {next(n for n, ours in names.items() if ours == 'val_loss')}"
+    own = next((name for name, ours in names.items() if ours == "val_loss"), None)
+    if own and (last := _last_row(tracked, own)):
+        about |= {"dataset": read.symbols.get("TRAIN_DATASET")}
+        data = {**about, **_at(last, read.symbols, tokens)}
+        failure = {} if own in last.values else {"status": "failed", "reason": "it is not finite"}
+        records.append(_made(FINAL, last.values.get(own), data, place, **failure))
+        read_as[FINAL] = f"the last {own}"
         if "tokens" in data and not tokens:
             read_as["tokens"] = "step × TRAIN_BATCH × TRAIN_LENGTH"
     return [*records, *_end(tracked, place)], read_as
+
+
+def _last_row(tracked: TrackerRun, metric: str) -> TrackerRow | None:
+    """The last row by step that has a metric, though it may not be finite: a run that diverged
+    does not end with its last good value."""
+    rows = [
+        entry
+        for entry in tracked.history
+        if entry.step is not None
+        and (metric in entry.values or entry.unusable.get(metric) == NOT_FINITE)
+    ]
+    return max(rows, key=lambda entry: entry.step or 0, default=None)
 
 
 def _at(

@@ -5,6 +5,7 @@ trackers/aliases.py. What is not there stays unknown: nothing is taken for grant
 """
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -73,17 +74,24 @@ def _of_one_run(path: Path, runs: list[TrackerRun]) -> list[TrackerRun]:
 
 
 def _of_one_config(path: Path, runs: list[TrackerRun]) -> list[TrackerRun]:
-    """Runs that differ in nothing but their seeds."""
-    configs = [
-        {k: str(v) for k, v in run.config.items() if k not in (*SEEDS, *PLACES)} for run in runs
-    ]
+    """Runs that differ in nothing but their seeds: neither in settings nor in machine or code."""
+    configs = [_settings(run) for run in runs]
     differing = sorted(k for k in set().union(*configs) if len({c.get(k) for c in configs}) > 1)
     if differing:
-        _refuse(path, runs, f"runs whose configurations differ ({', '.join(differing[:4])})")
+        _refuse(path, runs, f"runs that differ ({', '.join(differing[:4])})")
     seeds = [read_config(run).seed for run in runs if read_config(run).seed is not None]
     if len(set(map(str, seeds))) < len(seeds):
         _refuse(path, runs, "several runs of one seed")
     return runs
+
+
+def _settings(run: TrackerRun) -> dict[str, str]:
+    """All that the seeds of one arm must share."""
+    machine = asdict(run.metadata)
+    facts = {name: value for name, value in machine.items() if name not in ("versions", "cores")}
+    facts |= {f"versions.{name}": value for name, value in run.metadata.versions.items()}
+    config = {k: v for k, v in run.config.items() if k not in (*SEEDS, *PLACES)}
+    return {k: str(v) for k, v in (facts | config).items() if v is not None}
 
 
 def _of_ours(name: str, runs: list[TrackerRun]) -> ComparedRun:

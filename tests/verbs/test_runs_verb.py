@@ -52,6 +52,14 @@ def test_compare_is_at_the_last_common_step_and_says_so(files):
     assert "lr" in done.stdout and all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
+def test_values_that_are_not_finite_are_left_out_and_counted(files):
+    wild = [{**row, "val_loss": "NaN" if row["_step"] == 40 else 1.0} for row in ROWS]
+    (files / "c.json").write_text(json.dumps(wild))
+    done = assay("runs", "compare", "a.json", "c.json", cwd=files)
+    assert "val_loss at step 30: B has 1" in done.stdout
+    assert "values that are not finite are left out: 1 of val_loss in B" in done.stdout
+
+
 def test_pictures_of_groups_and_of_a_change_are_drawn_at_300_dpi(files):
     import matplotlib.image
 

@@ -142,9 +142,13 @@ def test_runs_of_several_configurations_are_not_mixed(tmp_path):
         for rate in (1, 2)
     ]
     (tmp_path / "both.json").write_text(json.dumps(runs))
-    with pytest.raises(BadInput, match=r"configurations differ \(lr\): lr 1 \(1\), lr 2 \(2\)"):
+    with pytest.raises(BadInput, match=r"runs that differ \(lr\): lr 1 \(1\), lr 2 \(2\)"):
         load(tmp_path / "both.json")
     assert load(tmp_path / "both.json::lr 2").run.config == {"TRAIN_LEARNING_RATE": "2"}
+    gpus = [{**run, "config": {}, "metadata": {"gpu": f"GPU {run['id']}"}} for run in runs]
+    (tmp_path / "both.json").write_text(json.dumps(gpus))
+    with pytest.raises(BadInput, match=r"runs that differ \(gpu_name\)"):
+        load(tmp_path / "both.json")
     twice = [{**run, "config": {"seed": 0}} for run in runs]
     (tmp_path / "both.json").write_text(json.dumps(twice))
     with pytest.raises(BadInput, match="several runs of one seed"):
@@ -168,6 +172,15 @@ def test_last_losses_of_different_steps_are_noticed_without_tokens(tmp_path):
     short = [{"_step": step, "val_loss": 3.0} for step in (0, 10)]
     paths = exported(tmp_path / "a.json"), exported(tmp_path / "b.json", history=short)
     assert "last_step" in failing(*paths)
+
+
+def test_a_run_that_diverged_does_not_end_with_its_last_good_loss(tmp_path):
+    rows = [{"_step": step, "val_loss": 3.0 if step < 40 else "NaN"} for step in range(0, 50, 10)]
+    paths = exported(tmp_path / "a.json"), exported(tmp_path / "b.json", history=rows)
+    (reason,) = [
+        f.reason for f in findings(*paths) if f.check == "outcomes" and f.verdict == "fails"
+    ]
+    assert "final_val_loss (failed)" in reason
 
 
 def test_a_run_that_crashed_is_named(tmp_path):
