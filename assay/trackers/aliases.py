@@ -7,6 +7,7 @@ symbol and contradict each other leave it unsaid.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from assay.trackers.run import TrackerRun
@@ -75,7 +76,11 @@ class ReadConfig:
 
 def is_mirrored(run: TrackerRun) -> bool:
     """True where assay's own mirror made a run, whose configuration is its symbols."""
-    return all(name in run.config for name in MIRRORED)
+    kinds = {"cell": (str, NoneType), "commit": (str, NoneType), "SCHEMA": (int, str)}
+    return all(
+        name in run.config and isinstance(run.config[name], kinds.get(name, str))
+        for name in MIRRORED
+    )
 
 
 def read_config(run: TrackerRun) -> ReadConfig:
@@ -101,14 +106,10 @@ def read_config(run: TrackerRun) -> ReadConfig:
         if (word := _word(value)) is not None
     }
     seed = config[seeds[0]] if len({str(config[key]) for key in seeds}) == 1 else None
+    seed = seed if isinstance(seed, int | NoneType) else str(seed)
     return ReadConfig(
         symbols=symbols, read_as=read_as, rest=rest, dtype=symbols.get("TRAIN_DTYPE"), seed=seed
     )
-
-
-def metric_name(name: str) -> str:
-    """Our name of a metric; its own where we have none."""
-    return next((ours for ours, names in METRICS.items() if name in names), name)
 
 
 def _keys(config: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
@@ -161,7 +162,7 @@ def _batch(config: Mapping[str, Any], run: TrackerRun) -> tuple[str, list[str], 
 
 def _numbers(config: Mapping[str, Any], *names: str) -> bool:
     values = [config.get(name) for name in names]
-    return all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in values)
+    return all(isinstance(v, int | float) and v > 0 and float(v).is_integer() for v in values)
 
 
 def _dtype(config: Mapping[str, Any], run: TrackerRun) -> tuple[str, list[str], str] | None:

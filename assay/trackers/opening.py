@@ -32,7 +32,8 @@ class SourceRequest:
 
     @property
     def words(self) -> str:
-        return str(self.path) if self.path else f"{self.entity}/{self.project}"
+        """The path, or the project as W&B's addresses have it."""
+        return str(self.path or "/".join(filter(None, (self.entity, self.project))))
 
 
 def requested(text: str, run_name: str | None = None) -> SourceRequest:
@@ -65,17 +66,6 @@ def open_runs(request: SourceRequest) -> list["TrackerRun"]:
     if not runs:
         raise BadInput(f"{request.words} is there and holds no run")
     return _named(runs, request) if request.run_name else runs
-
-
-def only_run(request: SourceRequest) -> "TrackerRun":
-    """The one run that a request names."""
-    runs = open_runs(request)
-    if len(runs) > 1:
-        raise BadInput(
-            f"{request.words} holds {len(runs)} runs: {listed(runs)}; name one of them as "
-            f"{request.words}{SEPARATOR}NAME, by its name or identity"
-        )
-    return runs[0]
 
 
 def listed(runs: Sequence["TrackerRun"]) -> str:

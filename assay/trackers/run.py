@@ -5,7 +5,6 @@ is named with its reason and never filled in.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +19,7 @@ DEVICE = "device/"
 STEP_COLUMNS = ("step", "train/global_step", "trainer/global_step", "global_step", "iter")
 _NON_FINITE = {"nan", "inf", "infinity", "-inf", "-infinity", "+inf", "+infinity"}
 _MOST_STEPS = 1 << 53
+_DEEPEST = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +87,13 @@ def reading(value: Any) -> float | str:
         return NOT_FINITE
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values under names joined by dots; what a tracker marks with a type stays whole."""
+def flat(values: Mapping[str, Any], prefix: str = "", *, depth: int = 0) -> dict[str, Any]:
+    """Nested values under names joined by dots; what a tracker marks with a type stays whole, and
+    so does what lies deeper than anybody nests."""
     flattened: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, Mapping) and value and "_type" not in value:
-            flattened |= flat(value, f"{prefix}{name}.")
+        if isinstance(value, Mapping) and value and "_type" not in value and depth < _DEEPEST:
+            flattened |= flat(value, f"{prefix}{name}.", depth=depth + 1)
         else:
             flattened[f"{prefix}{name}"] = value
     return flattened
@@ -168,8 +169,3 @@ def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration, flat, without what trackers add to it."""
     kept = {name: value for name, value in config.items() if not str(name).startswith("_")}
     return flat(kept)
-
-
-def unusable_counts(rows: Iterable[TrackerRow]) -> Counter[str]:
-    """How many values of all rows have no number, by reason."""
-    return Counter(reason for entry in rows for reason in entry.unusable.values())

@@ -175,6 +175,8 @@ def _answer(use: "RunGpuUse") -> str:
         spread = use.balance["busy"]
         word = "even" if spread < _EVEN else "uneven" if spread >= _UNEVEN else "somewhat uneven"
         words.append(f"load {word}: coefficient of variation {spread:.1f} %")
+    if idle := [each.gpu for each in use.gpus if each.is_idle]:
+        words.append(f"no kernel was seen on GPU {', '.join(idle)}")
     paused = max(each.unsampled_s for each in use.gpus)
     if paused:
         words.append(f"nothing was sampled for {paused:.0f} s, which count for nothing")

@@ -131,8 +131,9 @@ def _table_row(cells: Mapping[str, Any], place: dict[str, str]) -> Iterator[Reco
     number = reading(cells.get("value"))
     value = number if isinstance(number, float) else None
     own = {**place, **{key: str(cells.get(key) or "") for key in ("cell", "subject")}}
-    reason = cells.get("reason") or (None if value is not None else "its tracker has no number")
     status = cells.get("status") or "ok"
+    is_whole = value is not None and status == "ok"
+    reason = cells.get("reason") or (None if is_whole else "its tracker gives no reason")
     yield _made(str(cells.get("metric")), value, {}, own, status=status, reason=reason)
 
 

@@ -68,9 +68,14 @@ def _of_one_run(path: Path, runs: list[TrackerRun]) -> list[TrackerRun]:
     if len({run.config["run"] for run in runs}) > 1:
         _refuse(path, runs, "cells of several runs")
     last: dict[tuple[str, str | None], TrackerRun] = {}
-    for run in sorted(runs, key=lambda run: run.config.get("attempt") or 0):
+    for run in sorted(runs, key=_attempt):
         last[run.config["stage"], run.config["cell"]] = run
     return list(last.values())
+
+
+def _attempt(run: TrackerRun) -> int:
+    attempt = run.config.get("attempt")
+    return attempt if isinstance(attempt, int) else 0
 
 
 def _of_one_config(path: Path, runs: list[TrackerRun]) -> list[TrackerRun]:

@@ -8,7 +8,7 @@ from tracked_runs import START, write
 
 from assay.errors import BadInput, CannotRunHere
 from assay.trackers.metric_points import all_points, points
-from assay.trackers.opening import SourceRequest, only_run, open_runs, requested
+from assay.trackers.opening import SourceRequest, open_runs, requested
 from assay.trackers.sources import trackio_store
 
 ROWS = [[step, {"val/loss": 3 - step / 100, "<script>": 1.0}] for step in range(0, 50, 10)]
@@ -43,7 +43,8 @@ def store(tmp_path_factory):
 def read(path, content=None, name=None):
     if content is not None:
         path.write_text(content)
-    return only_run(requested(str(path), name))
+    (run,) = open_runs(requested(str(path), name))
+    return run
 
 
 def refusal(path, content=None, kind=BadInput):
@@ -94,7 +95,8 @@ def test_of_two_runs_of_one_name_none_is_picked(source, request):
 
 
 def test_a_path_may_name_its_run(store):
-    assert only_run(requested(f"{store}::bbb")).identity == "bbb"
+    (run,) = open_runs(requested(f"{store}::bbb"))
+    assert run.identity == "bbb"
 
 
 def test_a_wandb_file_that_is_cut_gives_its_beginning_and_says_so(wandb_folder, tmp_path):
@@ -228,6 +230,12 @@ def test_an_empty_store_and_one_that_is_none_are_refused(tmp_path):
     assert "no table of metrics" in refusal(file)
     file.write_text("not a database, but long enough to have a header of one hundred bytes " * 2)
     assert "is no store of trackio" in refusal(file)
+
+
+def test_a_store_with_other_columns_is_refused(tmp_path):
+    with sqlite3.connect(tmp_path / "p.db") as database:
+        database.execute("CREATE TABLE metrics (id INTEGER, metrics TEXT)")
+    assert "no column run_name, step, timestamp" in refusal(tmp_path / "p.db")
 
 
 def test_a_store_that_is_locked_is_refused_as_such(store, monkeypatch, tmp_path):

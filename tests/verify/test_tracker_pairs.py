@@ -195,3 +195,23 @@ def test_runs_that_share_nothing_are_refused(tmp_path):
     other = exported(tmp_path / "b.json", history=[{"_step": 0, "score": 1.0}])
     with pytest.raises(BadInput, match="share no metric"):
         findings(exported(tmp_path / "a.json"), other)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"seed": [1], "batch_size": float("inf"), "lr": {"a": []}, "commit": 3},
+        {"run": [], "study": {}, "stage": 1, "cell": 2, "commit": 3, "SCHEMA": None, "x": "y"},
+        {"run": "r", "study": "s", "stage": "t", "cell": None, "commit": None, "SCHEMA": 1},
+    ],
+)
+def test_strange_configurations_are_words_and_no_traceback(tmp_path, config):
+    paths = exported(tmp_path / "a.json", config=config), exported(tmp_path / "b.json")
+    assert findings(*paths)
+
+
+def test_deep_nesting_stays_whole(tmp_path):
+    deep = {"a": 1}
+    for _ in range(400):
+        deep = {"a": deep}
+    assert findings(exported(tmp_path / "a.json", config=deep), exported(tmp_path / "b.json"))

@@ -14,7 +14,12 @@ from assay.trackers.opening import SourceRequest
 from assay.trackers.run import TrackerRun, device_name, history, plain_config, row
 
 _WAIT_S = 5.0  # for a writer
-_TABLES = ("metrics", "configs", "system_metrics")
+# The tables that are read, and columns that each must have.
+_TABLES = {
+    "metrics": {"id", "run_name", "timestamp", "step", "metrics"},
+    "configs": {"id", "run_name", "config"},
+    "system_metrics": {"id", "run_name", "timestamp", "metrics"},
+}
 _MAGIC = b"SQLite format 3\0"
 
 
@@ -72,6 +77,8 @@ def _rows(database: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
     columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
     if not columns and table == "metrics":
         raise sqlite3.DatabaseError("it has no table of metrics")
+    if absent := _TABLES[table] - set(columns) if columns else set():
+        raise sqlite3.DatabaseError(f"its table {table} has no column {', '.join(sorted(absent))}")
     rows = database.execute(f"SELECT * FROM {table} ORDER BY id") if columns else ()
     entries = [dict(zip(columns, entry, strict=True)) for entry in rows]
     return [{"run_id": None, **entry} for entry in entries]

@@ -37,7 +37,7 @@ def read(request: SourceRequest) -> list[TrackerRun]:
 
     try:
         api = wandb.Api(timeout=_TIMEOUT_S)
-        remote = api.runs("/".join(filter(None, (request.entity, request.project))))
+        remote = api.runs(request.words)
         return [_run(each) for each in remote if _is_wanted(each, request.run_name)]
     except Exception as error:  # whatever its own packages raise without an answer
         raise CannotRunHere(

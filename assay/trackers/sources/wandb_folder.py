@@ -171,9 +171,13 @@ def _table(folders: Iterable[Path], entry: Any) -> list[dict[str, Any]]:
         file = (folder / "files" / name).resolve()
         if file.is_file() and file.is_relative_to(folder.resolve()):
             content = _decoded(file)
-            return [
-                dict(zip(content["columns"], values, strict=False)) for values in content["data"]
-            ]
+            try:
+                rows = [
+                    dict(zip(content["columns"], each, strict=True)) for each in content["data"]
+                ]
+            except (KeyError, TypeError, ValueError) as error:
+                raise BadInput(f"{file} is no table of W&B: {error}") from error
+            return rows
     return []
 
 
