@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "records": {"errors", "host", "plugins"},
     "peaks": {"plugins", "records"},
     "laws": TELLING,
-    "verify": TELLING | {"laws"},
+    "trackers": TELLING,
+    "verify": TELLING | {"laws", "trackers"},
     "reports": TELLING | {"laws"},
     "workloads": BASE,
     "captures": BASE | {"workloads", "reports"},
@@ -47,7 +48,9 @@ MAY_IMPORT = {
     "train": BELOW_MODELS - {"captures"} | {"models", "instruments", "frameworks", "correctness"},
     "studies": BELOW_STUDIES | CACHES | {"correctness", "performance", "peaks", "train"},
     "cli": {"errors", "plugins"},
-    "verbs": BELOW_STUDIES | CACHES | {"correctness", "peaks", "reports", "verify", "studies"},
+    "verbs": BELOW_STUDIES
+    | CACHES
+    | {"correctness", "peaks", "reports", "trackers", "verify", "studies"},
     "__init__": {"records", "correctness", "captures"},
     "__main__": {"cli"},
 }

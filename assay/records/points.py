@@ -141,7 +141,7 @@ class TrackedPoints:
             "attempt": attempt or None,
             "commit": run.commit, "dirty": run.dirty, "host": run.host, "versions": run.versions,
         }  # fmt: skip
-        symbols = {name: _typed(text) for name, text in run.config.items()}
+        symbols = {name: typed(text) for name, text in run.config.items()}
         return TrackedRun(
             identity=digest([run.run, first.stage, cell, attempt]),
             name=f"{name} {run.run}",  # runs of one project are told apart by it
@@ -188,7 +188,7 @@ def _row(record: Record) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _typed(text: str) -> str | int | bool:
+def typed(text: str) -> str | int | bool:
     """The value of a symbol, which `run.json` has as a .config writes it."""
     if text in ("y", "n"):
         return text == "y"

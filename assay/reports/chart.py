@@ -24,6 +24,7 @@ class Series:
     variant: str = ""
     note: str = ""
     hints: tuple[str, ...] = ()  # more about each point, shown where it is hovered
+    labels: tuple[str, ...] = ()  # written at the end of each bar in print; its number by default
 
     def __post_init__(self) -> None:
         lengths = {len(self.x), len(self.y)} | {len(b) for b in (self.low, self.high) if b}
@@ -79,6 +80,7 @@ class Chart:
     group_title: str = ""
     panel: str = ""  # what tells it from the other charts of its group
     bars: bool = False  # from zero instead of points; only where x is text
+    dots: tuple[Series, ...] = ()  # in print, single values over the bars of the same texts
 
     def __post_init__(self) -> None:
         if self.bars and (self.log_y or not self.listed):
@@ -106,7 +108,7 @@ class Chart:
     @property
     def y_values(self) -> list[float]:
         """Every y and bound, and the limit."""
-        values = [v for s in self.series for v in (*s.y, *s.low, *s.high)]
+        values = [v for s in (*self.series, *self.dots) for v in (*s.y, *s.low, *s.high)]
         values += [y for curve in self.curves for y in curve.y]
         return values if self.limit is None else [*values, self.limit]
 

@@ -13,6 +13,7 @@ _DPI = 300
 _WIDTH_IN = 6.5
 _HEIGHT_IN = 4.0
 _ROW_IN = 0.24  # of a listed text
+_LABEL_SHARE = 0.014  # of the width of a chart, for a letter at the end of a bar
 _FONT_PT = 9
 # Several charts in one figure.
 _PANEL_COLUMNS = 3
@@ -40,6 +41,7 @@ def png(group: ChartGroup, colours: dict[str, str], *, source: str = "") -> byte
             styles = style.series_styles(chart, colours)
             for series, drawn in zip(chart.series, styles, strict=True):
                 _draw(axes, chart, series, drawn)
+            _draw_dots(axes, chart)
             _finish(axes, chart, y_values=y_values)
         for axes in grid[len(charts) :]:
             axes.set_axis_off()
@@ -113,8 +115,9 @@ def _draw(axes: Any, chart: Chart, series: Series, drawn: style.SeriesStyle) -> 
     points = (series.y, series.x) if chart.listed else (series.x, series.y)
     if chart.bars:
         bars = axes.barh(series.x, series.y, height=0.6, color=drawn.colour, label=series.name)
-        axes.bar_label(bars, labels=[number(y) for y in series.y], padding=3, fontsize=7)
-        axes.margins(x=0.12)  # room for these labels
+        labels = series.labels or [number(y) for y in series.y]
+        axes.bar_label(bars, labels=labels, padding=3, fontsize=7)
+        axes.margins(x=max(0.12, _LABEL_SHARE * max(map(len, labels))))  # room for these labels
         return
     axes.errorbar(
         *points,
@@ -128,6 +131,13 @@ def _draw(axes: Any, chart: Chart, series: Series, drawn: style.SeriesStyle) -> 
         elinewidth=0.9,
         capsize=2,
     )
+
+
+def _draw_dots(axes: Any, chart: Chart) -> None:
+    for series in chart.dots:
+        axes.plot(
+            series.y, series.x, "o", color=style.LIGHT["ink"], markersize=3, alpha=0.7, zorder=3
+        )
 
 
 def _finish(axes: Any, chart: Chart, *, y_values: Sequence[float]) -> None:

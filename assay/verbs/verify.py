@@ -33,7 +33,8 @@ def verify(
         typer.Argument(
             metavar="[CLAIM.toml]... | RUN | RUN RUN | BUNDLE",
             help="Files of claims, the folder of one run, of two, or of a bundle; by default all "
-            "claims and all pages of this checkout.",
+            "claims and all pages of this checkout. A run may be a tracker's: a folder or .wandb "
+            "file of W&B, an export, a .db file of trackio, with ::NAME where it holds several.",
         ),
     ] = None,
     treatment: Annotated[
@@ -103,8 +104,9 @@ def _runs(
 ) -> bool:
     from assay.errors import BadInput
     from assay.verify import bundle
-    from assay.verify.compared import RunComparison, load_all
+    from assay.verify.compared import RunComparison
     from assay.verify.judgement import are_comparable, judge
+    from assay.verify.tracker_runs import load_all
 
     pairs = [entry.partition("=") for entry in explain]
     if wrong := [entry for entry, (_, _, why) in zip(explain, pairs, strict=True) if not why]:

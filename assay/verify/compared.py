@@ -23,6 +23,17 @@ YARDSTICKS = (
 FINAL = "final_val_loss"
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrackerOrigin:
+    """Where a run was read from that no folder of ours holds, and how its names were read."""
+
+    place: str
+    mirrored: bool  # assay made it, so its configuration is symbols
+    read_as: Mapping[str, str]  # symbol or metric -> its own name there
+    unsaid: tuple[str, ...]  # what it does not say
+    remarks: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ComparedRun:
     """A run by its records alone; nothing that it names is imported."""
@@ -30,6 +41,8 @@ class ComparedRun:
     name: str
     run: Run
     records: tuple[Record, ...]
+    folder: Path | None = None  # None of a run that was read from a tracker
+    origin: TrackerOrigin | None = None  # of such a run
 
     def symbol(self, name: str) -> str | None:
         """The value of a symbol in its configuration; None where it knows no such symbol."""
@@ -63,12 +76,12 @@ def load(path: Path) -> ComparedRun:
     _, run = open_run(path)
     if not run.sessions:
         raise BadInput(f"{path}: run.json names no session, so nothing says where it ran")
-    return ComparedRun(name=path.resolve().name, run=run, records=tuple(load_records(path)))
+    records = tuple(load_records(path))
+    return ComparedRun(name=path.resolve().name, run=run, records=records, folder=path)
 
 
-def load_all(paths: Sequence[Path]) -> tuple[ComparedRun, ...]:
-    """The runs in some folders; those of the same name are numbered."""
-    runs = [load(path) for path in paths]
+def distinct(runs: Sequence[ComparedRun]) -> tuple[ComparedRun, ...]:
+    """Runs, those of the same name numbered."""
     if len({run.name for run in runs}) < len(runs):
         runs = [replace(run, name=f"{run.name} ({n})") for n, run in enumerate(runs, start=1)]
     return tuple(runs)

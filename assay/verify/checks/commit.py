@@ -42,6 +42,9 @@ def _public(run: ComparedRun, remote: str) -> CheckFinding:
 
 def _of(run: ComparedRun) -> CheckFinding:
     commit, name = run.run.commit, run.name
+    if run.origin and not run.origin.mirrored:
+        words = f"commit {commit[:7]} of code that is not assay's" if commit else "no commit"
+        return not_tested(f"{name}: {words}; a tracker does not say whether files differed from it")
     states = [(run.run.commit, run.run.dirty), *((s.commit, s.dirty) for s in run.sessions)]
     if len({state for state, _ in states}) > 1:
         return fails(f"{name} has sessions of more than one commit")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.verify.compared import ComparedRun, RunComparison
-from assay.verify.finding import CheckFinding, fails, holds, is_other
+from assay.verify.finding import CheckFinding, fails, holds, is_other, not_tested
 
 # Symbols of where things are put, what they are called and how long one waits for them.
 INERT = {
@@ -25,13 +25,31 @@ READ_BY = {
 def look(comparison: RunComparison) -> list[CheckFinding]:
     if len(comparison.runs) < 2:
         return []
-    findings = [_judged(comparison, name, words) for name, words in sorted(_all(*comparison.runs))]
+    silent = _unsaid(*comparison.runs)
+    findings = [
+        _judged(comparison, name, words)
+        for name, words in sorted(_all(*comparison.runs))
+        if name not in silent
+    ]
+    if silent:
+        findings.append(not_tested(f"said by one run only: {', '.join(sorted(silent))}"))
     return findings or [holds("the two runs differ in nothing")]
 
 
 def differing(comparison: RunComparison) -> set[str]:
     """Names of everything in which two runs differ."""
     return {name for name, _ in _all(*comparison.runs)} if len(comparison.runs) == 2 else set()
+
+
+def _unsaid(*runs: ComparedRun) -> set[str]:
+    """What one of two runs says and the other, which a tracker holds, does not."""
+    first, second = (_facts(run) for run in runs)
+    return {
+        name
+        for name, values in _pairs(first, second)
+        for run, value in zip(runs, values, strict=True)
+        if run.origin and value in (None, "") and any(v not in (None, "") for v in values)
+    }
 
 
 def _judged(comparison: RunComparison, name: str, words: str) -> CheckFinding:
