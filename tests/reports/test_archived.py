@@ -39,7 +39,7 @@ def test_laws_stand_in_the_report_where_lengths_allow_them(copied, tmp_path):
     assert all(
         f"### {t}\n" in page for t in ("Growth with length", "Crossovers", "Recommendations")
     )
-    assert "Growth with length:" in text and "use flash2_triton at every length" in text
+    assert "Growth with length:" in text and "use sdpa_cudnn at every length" in text
     assert "### Growth" not in build(copied).markdown.read_text()
 
 

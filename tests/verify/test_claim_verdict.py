@@ -60,8 +60,8 @@ def test_a_negative_control_that_is_not_there_is_unsupported():
 
 
 def test_evidence_that_fails_a_check_supports_a_claim_partly():
-    found = judge(claim.load(CLAIMS / "h200-copy.toml"))
-    assert found.word == "partly" and "commit: quickstart-h200" in found.reason
+    found = judge(claim.load(CLAIMS / "h200-cute-8192.toml"))
+    assert found.word == "partly" and "commit: baseline-h200" in found.reason
 
 
 def test_a_ratio_is_that_of_paired_rounds_with_its_interval():

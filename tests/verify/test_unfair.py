@@ -230,9 +230,35 @@ def test_an_unfair_comparison_of_times_is_caught(name) -> None:
 
 
 def test_a_subject_that_was_timed_and_hardly_checked_is_named() -> None:
-    findings = judge(RunComparison(runs=(load(FOLDER / "decode-h200"),)))
-    (found,) = [f for f in findings if f.verdict == "fails"]
+    unexamined = type(DECODED)(
+        name=DECODED.name,
+        run=DECODED.run,
+        records=tuple(
+            (
+                replace(r, status="unsupported", value=None, reason="no float32", samples=[])
+                if (r.stage, r.subject) == ("decode_suite", "dense:sdpa_cudnn")
+                else r
+            )
+            for r in DECODED.records
+        ),
+    )
+    (found,) = [f for f in judge(RunComparison(runs=(unexamined,))) if f.verdict == "fails"]
     assert found.check == "cases" and "dense:sdpa_cudnn (0)" in found.reason
+
+
+def test_a_peer_in_another_dtype_is_none() -> None:
+    quick = load(FOLDER / "quickstart-h200")
+    assert not [f for f in judge(RunComparison(runs=(quick,))) if f.verdict == "fails"]
+    for dtype, peer in (("float32", "sdpa"), ("bfloat16", "sdpa_cudnn")):
+        left = recorded(
+            quick,
+            "latency_ms",
+            lambda r, d=dtype, p=peer: (
+                None if (r.subject, r.workload.spec["dtype"]) == (p, d) else r
+            ),
+        )
+        (found,) = [f for f in judge(RunComparison(runs=(left,))) if f.verdict == "fails"]
+        assert found.check == "baseline" and f"quickstart-h200 in {dtype}" in found.reason
 
 
 DECODED, CACHED = load(FOLDER / "decode-h200"), load(FOLDER / "kv-quality-float32-h200")
