@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "records": {"errors", "host", "plugins"},
     "peaks": {"plugins", "records"},
     "laws": TELLING,
-    "verify": TELLING | {"laws"},
+    "verify": TELLING | {"laws", "reports"},
     "reports": TELLING | {"laws"},
     "workloads": BASE,
     "captures": BASE | {"workloads", "reports"},

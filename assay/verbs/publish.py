@@ -1,6 +1,5 @@
-"""Make a bundle of a run that passes its checks: records, report, manifest and a digest of all."""
+"""Make a bundle, a paper or an archive of runs that pass their checks, or send a bundle away."""
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +8,7 @@ import typer
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
-    from assay.verify.finding import CheckFinding
+    from assay.verify.publish.judged import JudgedRuns
 
 EXAMPLE = "Example: assay publish results/quickstart/20261115T021048.123Z-1f3a --to bundle"
 
@@ -21,52 +20,69 @@ def command() -> typer.Typer:
 
 
 def publish(
-    path: Annotated[
-        Path | None, typer.Argument(help="The run's folder; the newest below --out by default.")
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]... | BUNDLE",
+            help="Folders of runs, or of a bundle to upload; the newest run by default.",
+        ),
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--to", help="A new folder; bundles/RUN by default.")
     ] = None,
+    treatment: Annotated[
+        str | None,
+        typer.Option(
+            "--treatment",
+            help="Symbols that are meant to differ between two runs, comma between.",
+        ),
+    ] = None,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--explain", metavar="NAME=WHY", help="Why another difference has no influence."
+        ),
+    ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the run, and write nothing.")
+        bool, typer.Option("--dry-run", help="Check the runs, and write nothing.")
     ] = False,
     out: flags.Out = flags.RESULTS,
 ) -> None:
     from assay.errors import BadInput
     from assay.records.run import newest_run
-    from assay.verify.compared import RunComparison, load
-    from assay.verify.judgement import judge
+    from assay.verify.compared import explanations
+    from assay.verify.publish import bundle
+    from assay.verify.publish.judged import judge_folders
 
-    run = load(path or newest_run(out))
-    target = to or Path("bundles") / run.run.run
+    runs = paths or [newest_run(out)]
+    treated = treatment.split(",") if treatment else []
+    explained = explanations(explain or [])
+    judged = judge_folders(runs, treatment=treated, explained=explained)
+    target = to or Path("bundles") / judged.runs[0].run.run
     if target.exists():
         raise BadInput(f"{target} is there already; name a new folder with --to")
-    findings = judge(RunComparison(runs=(run,)))
-    if wrong := [finding for finding in findings if finding.verdict == "fails"]:
-        print(f"NOT PUBLISHED  {run.name}: {', '.join(dict.fromkeys(f.check for f in wrong))}")
-        for finding in wrong:
-            print(f"  {finding.check}: {finding.reason}")
-        raise typer.Exit(1)
+    _refuse_failing(judged)
+    names = ", ".join(run.name for run in judged.runs)
     if dry_run:
-        print(f"PASS  {run.name} would be published as {target}; nothing was written")
+        print(f"PASS  {names} would be published as {target}; nothing was written")
         return
-    digest = _write(path or newest_run(out), target, findings)
-    print(f"PUBLISHED  {run.name}: {target}")
-    print(f"digest: {digest}")
-    print(f"to be verified anywhere with: assay verify {target} --digest {digest}")
+    sealed = bundle.write(runs, target, treatment=treated, explained=explained)
+    print(f"PUBLISHED  {names}: {target}")
+    for note in sealed.notes:
+        print(f"note: {note}")
+    print(f"digest: {sealed.digest}")
+    print(f"to be verified anywhere with: assay verify {target} --digest {sealed.digest}")
 
 
-def _write(run: Path, target: Path, findings: "list[CheckFinding]") -> str:
-    """Write a whole bundle, or none."""
-    from assay.reports.build import build
-    from assay.verify import bundle
-
-    unfinished = target.with_name(f"{target.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
-        build(bundle.prepare(run, unfinished))
-        digest = bundle.seal(unfinished, findings)
-        unfinished.rename(target)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return digest
+def _refuse_failing(judged: "JudgedRuns") -> None:
+    """End with 1 where a check of a run or of the pair fails, naming both."""
+    checks: dict[str, dict[str, None]] = {}
+    for name, finding in judged.failing:
+        checks.setdefault(name, {})[finding.check] = None
+    for name, failing in checks.items():
+        print(f"NOT PUBLISHED  {name}: {', '.join(failing)}")
+    for name, finding in judged.failing:
+        where = f"{name}: " if len(judged.runs) > 1 else ""
+        print(f"  {where}{finding.check}: {finding.reason}")
+    if checks:
+        raise typer.Exit(1)

@@ -95,3 +95,27 @@ class RunComparison:
     def final(self) -> list[tuple[str, Record]]:
         """The last losses of all arms and seeds, each with where it stands."""
         return [(f"{run.name} {r.cell}", r) for run in self.runs for r in run.of(FINAL)]
+
+
+def compare(
+    runs: tuple[ComparedRun, ...], *, treatment: Sequence[str], explained: Mapping[str, str]
+) -> RunComparison:
+    """Runs as they are to be compared; a treatment in which they do not differ is refused."""
+    comparison = RunComparison(runs=runs, treatment=tuple(treatment), explained=dict(explained))
+    for name in comparison.treatment:
+        if name in YARDSTICKS:
+            raise BadInput(
+                f"--treatment {name}: what is measured with cannot be what is compared; run both "
+                "on the same"
+            )
+        if len(comparison.values(name)) < 2:
+            raise BadInput(f"--treatment {name}: the runs do not differ in a symbol of that name")
+    return comparison
+
+
+def explanations(entries: Sequence[str]) -> dict[str, str]:
+    """Reasons by name, from entries such as versions.jax=WHY."""
+    pairs = [entry.partition("=") for entry in entries]
+    if wrong := [entry for entry, (_, _, why) in zip(entries, pairs, strict=True) if not why]:
+        raise BadInput(f"--explain {wrong[0]!r} gives no reason; wanted NAME=WHY")
+    return {name: why for name, _, why in pairs}
