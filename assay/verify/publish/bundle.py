@@ -16,9 +16,11 @@ import gzip
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -27,6 +29,7 @@ from assay.errors import BadInput
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import RUN_FILE, RunFolder, load_records, open_run
 from assay.reports.build import Built, build
+from assay.verify.compared import RunComparison
 from assay.verify.evidence import whole_lines
 from assay.verify.publish.judged import JudgedRuns, judge_folders
 from assay.verify.publish.manifest import (
@@ -66,14 +69,16 @@ class SealedBundle:
         return list(dict.fromkeys(note for built in self.built.values() for note in built.notes))
 
 
-def write(
-    runs: Sequence[Path],
-    target: Path,
-    *,
-    treatment: Sequence[str] = (),
-    explained: Mapping[str, str] | None = None,
-) -> SealedBundle:
-    """Write a whole bundle of some runs into a new folder, or none."""
+@contextmanager
+def temporary(runs: Sequence[Path], *, pair: RunComparison | None = None) -> Iterator[SealedBundle]:
+    """A bundle for what is made of one; it is gone afterwards."""
+    with TemporaryDirectory() as folder:
+        yield write(runs, Path(folder) / "bundle", pair=pair)
+
+
+def write(runs: Sequence[Path], target: Path, *, pair: RunComparison | None = None) -> SealedBundle:
+    """Write a whole bundle of some runs into a new folder, or none. Two runs are judged as `pair`
+    says that they are compared."""
     if target.exists():
         raise BadInput(f"{target} is there already; name a new folder with --to")
     unfinished = target.with_name(f".{target.name}.unfinished")
@@ -83,6 +88,7 @@ def write(
         for name, run in _places(runs).items():
             built[name] = build(prepare(run, unfinished / name))
             write_tables(built[name].report, unfinished / name / "tables")
+        treatment, explained = (pair.treatment, pair.explained) if pair else ((), None)
         digest = seal(unfinished, treatment=treatment, explained=explained)
         unfinished.rename(target)
     finally:

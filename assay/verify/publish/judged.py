@@ -21,6 +21,10 @@ class JudgedRuns:
     untested: str | None = None  # why two runs are no pair
 
     @property
+    def names(self) -> str:
+        return ", ".join(run.name for run in self.runs)
+
+    @property
     def failing(self) -> list[tuple[str, CheckFinding]]:
         """What fails, with the run or the pair that it fails for; what fails for a run is not
         said again for its pair."""
