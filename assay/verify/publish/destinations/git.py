@@ -7,8 +7,6 @@ from tempfile import TemporaryDirectory
 from assay.errors import BadInput
 from assay.verify.publish.git import attempt, git, require_identity
 
-_FIRST = "main"  # the branch of an empty repository
-
 
 def place(address: str, name: str) -> str:
     url, branch = _split(address)
@@ -32,7 +30,10 @@ def send(bundle: Path, address: str, name: str) -> None:
 def fetch(address: str, name: str, target: Path) -> str | None:
     url, branch = _split(address)
     with TemporaryDirectory() as folder:
-        shutil.copytree(_clone(url, branch, Path(folder)) / name, target)
+        stored = _clone(url, branch, Path(folder)) / name
+        if not stored.is_dir():
+            return f"{url} shows no {name} on that branch"
+        shutil.copytree(stored, target)
     return None
 
 
@@ -53,7 +54,8 @@ def _clone(url: str, branch: str, folder: Path) -> Path:
     if exists:
         git(clone, "checkout", "--quiet", "-B", branch, f"origin/{branch}")
     elif attempt(clone, "rev-parse", "--verify", "HEAD").returncode != 0:
-        git(clone, "checkout", "--quiet", "--orphan", branch or _FIRST)
+        if branch:  # else the first commit is of the branch that the repository itself calls first
+            git(clone, "checkout", "--quiet", "--orphan", branch)
     else:
         git(clone, "checkout", "--quiet", *(["-B", branch] if branch else []))
     return clone

@@ -4,10 +4,12 @@ Offline the artifact waits in WANDB_DIR (or ./wandb) and W&B's staging folder fo
 is read back from there.
 """
 
+import netrc
 import os
 import shutil
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from assay.errors import BadInput, CannotRunHere
 from assay.records.wandb_files import messages
@@ -34,6 +36,8 @@ def place(address: str, name: str) -> str:
 
 
 def send(bundle: Path, address: str, name: str) -> None:
+    os.environ.setdefault("WANDB_SILENT", "true")
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     import wandb
 
     entity, project = _split(address)
@@ -66,7 +70,10 @@ def fetch(address: str, name: str, target: Path) -> str | None:
 
     entity, project = _split(address)
     path = f"{entity}/{project}" if entity else project
-    wandb.Api().artifact(f"{path}/{name}:latest", type=_KIND).download(str(target))
+    try:
+        wandb.Api().artifact(f"{path}/{name}:latest", type=_KIND).download(str(target))
+    except (wandb.errors.Error, ValueError) as error:
+        return f"W&B does not give it back: {error}"
     return None
 
 
@@ -119,6 +126,11 @@ def _is_offline() -> bool:
 
 
 def _has_key() -> bool:
-    import wandb
-
-    return bool(os.environ.get("WANDB_API_KEY") or wandb.api.api_key)
+    """True where a key is set or kept in ~/.netrc; nobody is asked whether it is the right one."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    server = urlsplit(os.environ.get("WANDB_BASE_URL") or "https://api.wandb.ai").hostname
+    try:
+        return netrc.netrc().authenticators(server or "") is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
