@@ -87,14 +87,14 @@ def _runs(
     from assay.verify.publish import inspection
 
     explained = explanations(explain)
-    if len(paths) == 1 and (digest or inspection.is_bundle(paths[0])):
+    if len(paths) == 1 and (digest is not None or inspection.is_bundle(paths[0])):
         if treatment or explain:
             raise BadInput("a bundle says itself how its runs differ; leave --treatment out")
         findings = inspection.inspect(paths[0], digest)
         word = "PASS" if are_comparable(findings) else "FAIL"
         _tell(paths[0].resolve().name, (), word, findings, as_json)
         return are_comparable(findings)
-    if digest:
+    if digest is not None:
         raise BadInput("--digest belongs to one bundle, a folder that `assay publish` made")
     sealed = [f for p in paths if inspection.is_bundle(p) for f in inspection.of_one_run(p)]
     if not are_comparable(sealed):  # then nothing in it is believed

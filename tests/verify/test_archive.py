@@ -42,7 +42,7 @@ def test_a_new_archive_has_the_layout_a_commit_and_a_dated_tag(sealed, tmp_path)
     assert folders == {"json", "plots", "logs", "models", "fim_maps", "interaction_maps"}
     assert git(made.repository, "status", "--porcelain") == ""
     summary = (made.repository / "q1" / "q1_summary.md").read_text()
-    assert "| fim_maps/ | 0 | empty: no stage of assay computes" in summary
+    assert "| fim_maps/ | 0 | empty: the run saved no map" in summary
     assert sealed.digest in summary and "unknown: no stage of this study trains" in summary
 
 

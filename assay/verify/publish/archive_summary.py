@@ -16,8 +16,8 @@ FOLDERS = {
     "plots": "no figure was drawn: the run has nothing to draw, or matplotlib is not installed",
     "logs": "the run printed nothing, or was kept without its logs",
     "models": "the run saved no model",
-    "fim_maps": "no stage of assay computes Fisher information yet",
-    "interaction_maps": "no stage of assay computes interactions of layers yet",
+    "fim_maps": "the run saved no map of Fisher information",
+    "interaction_maps": "the run saved no map of interactions between layers",
 }
 
 

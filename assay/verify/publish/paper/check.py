@@ -172,7 +172,8 @@ def main() -> int:
     problems += check_pdf(folder, given.pdf) if given.pdf else []
     for problem in problems:
         print(f"wrong: {problem}", file=sys.stderr)
-    print(f"{'FAIL' if problems else 'PASS'}  {len(problems)} problems")
+    noun = "problem" if len(problems) == 1 else "problems"
+    print(f"{'FAIL' if problems else 'PASS'}  {len(problems)} {noun}")
     return 1 if problems else 0
 
 
