@@ -48,7 +48,7 @@ def publish(
         typer.Option(
             "--upload",
             metavar="DEST",
-            help="Send a bundle to folder:PATH, git:URL[#BRANCH], wandb:[ENTITY/]PROJECT or "
+            help="Send a bundle to folder:PATH, git:URL#BRANCH, wandb:[ENTITY/]PROJECT or "
             "trackio:PROJECT instead.",
         ),
     ] = None,

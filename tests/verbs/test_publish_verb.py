@@ -207,6 +207,28 @@ def test_bad_input_is_told_in_words(published, tmp_path):
         (["verify", "nowhere", "--digest", "0"], "there is no folder nowhere"),
         (["publish", EVIDENCE / "spine", "--treatment", "MODELS"], "are of two runs"),
         (["publish", EVIDENCE / "spine", "--explain", "x"], "gives no reason"),
+        (["publish", EVIDENCE / "spine", EVIDENCE / "spine"], "a run is given twice"),
+        (["publish", EVIDENCE / "spine", "--paper", "p", "--to", "b"], "give one"),
+        (["publish", EVIDENCE / "spine", "--name", "n"], "give --archive REPO with it"),
+        (["publish", published[0], "--paper", "p"], "published already"),
     ):
         done = assay(*arguments, cwd=tmp_path)
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_empty_digest_is_one_that_does_not_fit(published, tmp_path):
+    """`--digest "$DIGEST"` with nothing in it must not pass for no digest at all."""
+    bare = shutil.copytree(published[0], tmp_path / "bare")
+    assert assay("verify", bare, "--digest", "", cwd=tmp_path).returncode == 1
+    (bare / "manifest.json").unlink()
+    assert assay("verify", bare, "--digest", "", cwd=tmp_path).returncode == 1
+
+
+def test_a_paper_and_an_archive_are_made_from_the_command_line(tmp_path):
+    run = EVIDENCE / "quickstart-cpu"
+    done = assay("publish", run, "--paper", "paper", "--dry-run", cwd=tmp_path)
+    assert done.returncode == 0 and not list(tmp_path.iterdir())
+    done = assay("publish", run, "--paper", "paper", cwd=tmp_path)
+    assert done.returncode == 0 and (tmp_path / "paper" / "main.tex").is_file(), done.stderr
+    done = assay("publish", run, "--archive", "repo", "--dry-run", cwd=tmp_path)
+    assert "would be quickstart in repo" in done.stdout and not (tmp_path / "repo").exists()

@@ -114,12 +114,13 @@ def test_logs_and_saved_models_of_a_run(sealed, tmp_path):
     cell = run / "stages" / "train" / "cells" / "ab12"
     cell.mkdir(parents=True)
     (cell.parents[1] / "stdout.log").write_text("read /srv/ann/data.txt\n")
-    (cell / "last.json").write_text(json.dumps({"step": 3}))
+    (cell / "last.json").write_text(json.dumps({"step": 3, "data": "/srv/ann/data.txt"}))
     (cell / "step-000003.safetensors").write_bytes(b"weights")
     made = archive.write(sealed, run, tmp_path / "repo", "q1")
     folder = made.repository / "q1"
     assert (folder / "logs" / "train.stdout.log").read_text() == "read …/data.txt\n"
-    assert json.loads((folder / "models" / "train-cells-ab12-last.json").read_text())["step"] == 3
+    saved = json.loads((folder / "models" / "train-cells-ab12-last.json").read_text())
+    assert saved == {"step": 3, "data": "…/data.txt"}
     assert "step-000003.safetensors" in (folder / "q1_summary.md").read_text()
     assert not list(folder.rglob("*.safetensors"))
 

@@ -112,11 +112,7 @@ def _take_back(repository: Path, name: str, new: bool) -> None:
     """Leave the repository as it was."""
     if new:
         shutil.rmtree(repository, ignore_errors=True)
-    elif attempt(repository, "ls-files", "--error-unmatch", "--", name).returncode == 0 and (
-        attempt(repository, "cat-file", "-e", f"HEAD:{name}").returncode == 0
-    ):
-        return  # committed; only the tag is missing
-    else:
+    elif attempt(repository, "cat-file", "-e", f"HEAD:{name}").returncode != 0:
         attempt(repository, "rm", "-r", "--cached", "--quiet", "--", name)
         shutil.rmtree(repository / name, ignore_errors=True)
 
@@ -142,13 +138,11 @@ def _fill(target: Path, sealed: SealedBundle, run: Path) -> Iterator[LeftOut]:
     for source in sorted(sealed.folder.glob("figures/*.png")):
         yield from _copy(source, target / "plots" / source.name)
     for source in sorted(run.glob("stages/*/*.log")):
-        text = redacted_text(source.read_text(errors="replace"))
-        if text:
-            (target / "logs" / f"{source.parent.name}.{source.name}").write_text(text)
+        yield from _copy_text(source, target / "logs" / f"{source.parent.name}.{source.name}")
     for source in sorted(run.glob("stages/*/cells/*/**/*")):
         place = "-".join(source.relative_to(run / "stages").parts)
         if source.name in _MODELS and source.is_file():
-            yield from _copy(source, target / "models" / place)
+            yield from _copy_text(source, target / "models" / place)
         elif source.suffix == ".safetensors":
             yield LeftOut(name=place, mark=mark(source), why="weights are not committed")
     for folder in FOLDERS:
@@ -157,10 +151,20 @@ def _fill(target: Path, sealed: SealedBundle, run: Path) -> Iterator[LeftOut]:
 
 
 def _copy(source: Path, target: Path) -> Iterator[LeftOut]:
-    if source.stat().st_size > LARGEST_BYTES:
-        why = f"larger than {LARGEST_BYTES // 10**6} MB"
-        yield LeftOut(
-            name=target.relative_to(target.parents[1]).as_posix(), mark=mark(source), why=why
-        )
-    else:
-        shutil.copyfile(source, target)
+    shutil.copyfile(source, target)
+    yield from _drop_large(target)
+
+
+def _copy_text(source: Path, target: Path) -> Iterator[LeftOut]:
+    """Copy a text without names and paths; an empty one is not worth a file."""
+    if text := redacted_text(source.read_text(errors="replace")):
+        target.write_text(text)
+        yield from _drop_large(target)
+
+
+def _drop_large(path: Path) -> Iterator[LeftOut]:
+    """Remove a file that is too large for a commit, and say which it was."""
+    if path.stat().st_size > LARGEST_BYTES:
+        name, why = f"{path.parent.name}/{path.name}", f"larger than {LARGEST_BYTES:,} bytes"
+        yield LeftOut(name=name, mark=mark(path), why=why)
+        path.unlink()

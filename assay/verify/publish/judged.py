@@ -52,6 +52,8 @@ def judge_folders(
         raise BadInput(
             f"--treatment and --explain are of two runs that are compared, not of {len(folders)}"
         )
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise BadInput("a run is given twice, and would be compared with itself; name it once")
     runs = load_all(folders)
     findings = tuple(tuple(judge(RunComparison(runs=(run,)))) for run in runs)
     if len(folders) != 2:

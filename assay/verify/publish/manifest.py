@@ -127,8 +127,8 @@ def files_below(folder: Path) -> set[str]:
 def mark(path: Path) -> FileMark:
     if path.is_symlink() or not path.is_file():
         return FileMark(sha256="not a file", size=0)
-    content = path.read_bytes()
-    return FileMark(sha256=digest_of(content), size=len(content))
+    with path.open("rb") as file:  # which may be larger than the memory
+        return FileMark(sha256=hashlib.file_digest(file, "sha256").hexdigest(), size=file.tell())
 
 
 def digest_of(content: bytes) -> str:

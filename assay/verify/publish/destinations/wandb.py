@@ -80,7 +80,7 @@ def fetch(address: str, name: str, target: Path) -> str | None:
 def _fetch_offline(name: str, target: Path) -> str | None:
     identity = _identity(name)
     files = sorted((_folder() / "wandb").glob(f"offline-run-*-{identity}/run-{identity}.wandb"))
-    entries = [entry for file in files for entry in _entries(file)]
+    entries = next(filter(None, map(_entries, reversed(files))), [])  # those of the last time
     if not entries:
         return f"W&B has written no artifact to {_folder() / 'wandb'}"
     for entry in entries:

@@ -127,13 +127,13 @@ def _syntax(text: str) -> list[str]:
     problems = _braces(text)
     if not text.isascii():
         problems.append("holds a letter that is not ASCII")
-    open_ones: list[str] = []
+    open_names: list[str] = []
     for act, name in _ENVIRONMENT.findall(text):
         if act == "begin":
-            open_ones.append(name)
-        elif not open_ones or open_ones.pop() != name:
+            open_names.append(name)
+        elif not open_names or open_names.pop() != name:
             problems.append(f"\\end{{{name}}} without its \\begin")
-    problems += [f"\\begin{{{name}}} without its \\end" for name in open_ones]
+    problems += [f"\\begin{{{name}}} without its \\end" for name in open_names]
     return problems + _rows(text)
 
 
