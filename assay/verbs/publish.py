@@ -90,26 +90,23 @@ def publish(
         return
     treated = treatment.split(",") if treatment else []
     judged = judge_folders(runs, treatment=treated, explained=explanations(explain or []))
-    for path in (paper, to or Path("bundles") / judged.runs[0].run.run):
-        if path is not None and path.exists() and not (archive or upload):
-            raise BadInput(f"{path} is there already; name a new folder")
+    target = paper or to or Path("bundles") / judged.runs[0].run.run
+    if target.exists() and not (archive or upload):
+        raise BadInput(f"{target} is there already; name a new folder")
     _refuse_failing(judged)
     if paper:
-        _write_paper(runs[0], judged, paper, dry_run)
+        _write_paper(runs[0], judged, target, dry_run)
     elif archive:
         _write_archive(runs[0], judged, archive, name, dry_run)
     elif upload:
         _upload_runs(runs, judged, upload, dry_run)
     else:
-        _write_bundle(runs, judged, to, dry_run)
+        _write_bundle(runs, judged, target, dry_run)
 
 
-def _write_bundle(
-    runs: Sequence[Path], judged: "JudgedRuns", to: Path | None, dry_run: bool
-) -> None:
+def _write_bundle(runs: Sequence[Path], judged: "JudgedRuns", target: Path, dry_run: bool) -> None:
     from assay.verify.publish import bundle
 
-    target = to or Path("bundles") / judged.runs[0].run.run
     if dry_run:
         print(f"PASS  {judged.names} would be published as {target}; nothing was written")
         return
