@@ -29,7 +29,8 @@ def sealed(request, tmp_path_factory) -> tuple[Path, str]:
     target = tmp_path_factory.mktemp("bundles") / "one"
     for name, source in LAYOUTS[request.param].items():
         bundle.prepare(FOLDER / source, target / name)
-        (target / name / "report.md").write_text("# A report\n\n| 1.23 |\n")
+        # Its own for each run: two files of the same content can be swapped without a change.
+        (target / name / "report.md").write_text(f"# A report of {source}\n\n| 1.23 |\n")
     (target / "figures").mkdir()
     (target / "figures" / "a.png").write_bytes(bytes(range(256)))
     return target, bundle.seal(target)
