@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "peaks": {"plugins", "records"},
     "laws": TELLING,
     "trackers": TELLING,
-    "verify": TELLING | {"laws", "trackers"},
+    "verify": TELLING | {"laws", "reports", "trackers"},
     "reports": TELLING | {"laws"},
     "workloads": BASE,
     "captures": BASE | {"workloads", "reports"},

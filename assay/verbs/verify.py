@@ -1,7 +1,6 @@
 """Check claims against their records, and whether runs may be compared."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import typer
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
-    from assay.verify.compared import RunComparison
     from assay.verify.finding import CheckFinding
 
 _COUNTED = ("holds", "fails", "not tested")
@@ -103,85 +101,31 @@ def _runs(
     as_json: bool,
 ) -> bool:
     from assay.errors import BadInput
-    from assay.verify import bundle
-    from assay.verify.compared import RunComparison
-    from assay.verify.judgement import are_comparable, judge
+    from assay.verify.judgement import are_comparable, compare, explanations, judge
+    from assay.verify.publish import inspection
     from assay.verify.tracker_runs import load_all
 
-    pairs = [entry.partition("=") for entry in explain]
-    if wrong := [entry for entry, (_, _, why) in zip(explain, pairs, strict=True) if not why]:
-        raise BadInput(f"--explain {wrong[0]!r} gives no reason; wanted NAME=WHY")
-    if digest and (len(paths) > 1 or not bundle.is_bundle(paths[0])):
-        raise BadInput("--digest belongs to a bundle, a folder that `assay publish` made")
-    sealed = [f for path in paths if bundle.is_bundle(path) for f in _of_bundle(path, digest)]
+    explained = explanations(explain)
+    if len(paths) == 1 and (digest is not None or inspection.is_bundle(paths[0])):
+        if treatment or explain:
+            raise BadInput("a bundle says itself how its runs differ; leave --treatment out")
+        findings = inspection.inspect(paths[0], digest)
+        word = "PASS" if are_comparable(findings) else "FAIL"
+        _tell(paths[0].resolve().name, (), word, findings, as_json)
+        return are_comparable(findings)
+    if digest is not None:
+        raise BadInput("--digest belongs to one bundle, a folder that `assay publish` made")
+    sealed = [f for p in paths if inspection.is_bundle(p) for f in inspection.of_one_run(p)]
     if not are_comparable(sealed):  # then nothing in it is believed
         _tell(paths[0].name, (), "FAIL", sealed, as_json)
         return False
-    comparison = RunComparison(
-        runs=load_all(paths),
-        treatment=tuple(treatment.split(",")) if treatment else (),
-        explained={name: why for name, _, why in pairs},
-        remote=remote,
-    )
-    _refuse_misnamed(comparison)
+    treated = treatment.split(",") if treatment else ()
+    comparison = compare(load_all(paths), treatment=treated, explained=explained, remote=remote)
     findings = [*sealed, *judge(comparison)]
     words = ("FAIR", "UNFAIR") if len(paths) > 1 else ("PASS", "FAIL")
     names = " and ".join(run.name for run in comparison.runs)
     _tell(names, comparison.treated, words[not are_comparable(findings)], findings, as_json)
     return are_comparable(findings)
-
-
-def _refuse_misnamed(comparison: "RunComparison") -> None:
-    from assay.errors import BadInput
-    from assay.verify.checks.differences import differing
-    from assay.verify.compared import YARDSTICKS
-
-    for name in comparison.treatment:
-        if name in YARDSTICKS:
-            raise BadInput(
-                f"--treatment {name}: what is measured with cannot be what is compared; run both "
-                "on the same"
-            )
-        if len(comparison.values(name)) < 2:
-            raise BadInput(f"--treatment {name}: the runs do not differ in a symbol of that name")
-    for name in sorted(comparison.explained.keys() - differing(comparison)):
-        raise BadInput(f"--explain {name}: the runs do not differ in anything of that name")
-
-
-def _of_bundle(path: Path, digest: str | None) -> "list[CheckFinding]":
-    """Check that a bundle is as it was sealed, and its report what its records give."""
-    from assay.verify import bundle
-    from assay.verify.finding import fails, holds, not_tested
-    from assay.verify.judgement import are_comparable
-
-    findings = bundle.look(path, digest)
-    if are_comparable(findings):
-        made = _made_from_records(path)
-        other = [name for name, text in made.items() if (path / name).read_bytes() != text]
-        mismatch = f"not what its records give: {', '.join(other)}"
-        if not other:
-            findings.append(holds(f"{', '.join(made)} are what its records give"))
-        elif bundle.is_made_here(path):
-            findings.append(fails(mismatch))
-        else:
-            findings.append(not_tested(f"{mismatch}; another version of assay made them"))
-    return [replace(finding, check="bundle") for finding in findings]
-
-
-def _made_from_records(path: Path) -> dict[str, bytes]:
-    """Those files of a report that are the same wherever they are made; the page and the figures
-    depend on the versions of what draws them."""
-    from tempfile import TemporaryDirectory
-
-    from assay.records.run import RunFolder
-    from assay.reports.build import build
-
-    with TemporaryDirectory() as folder:
-        for name in ("run.json", "metrics.jsonl.gz"):
-            shutil.copy(path / name, folder)
-        built = build(RunFolder(path=Path(folder)))
-        made = [built.markdown, built.summary, *built.results]
-        return {file.name: file.read_bytes() for file in made if (path / file.name).is_file()}
 
 
 def _tell(

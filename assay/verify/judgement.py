@@ -1,12 +1,13 @@
 """All checks over one run or two."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from assay import plugins
 from assay.errors import BadInput
 from assay.records.schema import CELL_METRICS
-from assay.verify.compared import RunComparison
+from assay.verify.checks.differences import differing
+from assay.verify.compared import YARDSTICKS, ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding
 
 KIND = "checks"
@@ -38,3 +39,35 @@ def _require_something_in_common(comparison: RunComparison) -> None:
             if len(metrics) > 1
             else f"{names} holds no measurement yet; run or resume it first"
         )
+
+
+def compare(
+    runs: tuple[ComparedRun, ...],
+    *,
+    treatment: Sequence[str],
+    explained: Mapping[str, str],
+    remote: str | None = None,
+) -> RunComparison:
+    """Runs as they are to be compared; what is named and does not differ is refused."""
+    comparison = RunComparison(
+        runs=runs, treatment=tuple(treatment), explained=dict(explained), remote=remote
+    )
+    for name in comparison.treatment:
+        if name in YARDSTICKS:
+            raise BadInput(
+                f"--treatment {name}: what is measured with cannot be what is compared; run both "
+                "on the same"
+            )
+        if len(comparison.values(name)) < 2:
+            raise BadInput(f"--treatment {name}: the runs do not differ in a symbol of that name")
+    for name in sorted(comparison.explained.keys() - differing(comparison)):
+        raise BadInput(f"--explain {name}: the runs do not differ in anything of that name")
+    return comparison
+
+
+def explanations(entries: Sequence[str]) -> dict[str, str]:
+    """Reasons by name, from entries such as versions.jax=WHY."""
+    pairs = [entry.partition("=") for entry in entries]
+    if wrong := [entry for entry, (_, _, why) in zip(entries, pairs, strict=True) if not why]:
+        raise BadInput(f"--explain {wrong[0]!r} gives no reason; wanted NAME=WHY")
+    return {name: why for name, _, why in pairs}

@@ -11,9 +11,9 @@ import msgspec
 
 from assay.records.run import load_records, open_run
 from assay.records.schema import Record
-from assay.verify import bundle
 from assay.verify.compared import ComparedRun
 from assay.verify.evidence import FOLDER
+from assay.verify.publish.manifest import MANIFEST, mark
 
 SOURCE = FOLDER / "train-ablation-h200"
 
@@ -65,8 +65,7 @@ def with_data(run: ComparedRun, metric: str, **entries: Any) -> ComparedRun:
 
 def fit(folder: Path) -> None:
     """Make the manifest fit what lies in the folder, as someone who edits files would."""
-    manifest = json.loads((folder / bundle.MANIFEST).read_text())
+    manifest = json.loads((folder / MANIFEST).read_text())
     for name in manifest["files"]:
-        mark = bundle._mark(folder / name)
-        manifest["files"][name] = {"sha256": mark.sha256, "size": mark.size}
-    (folder / bundle.MANIFEST).write_text(json.dumps(manifest, indent=1))
+        manifest["files"][name] = msgspec.to_builtins(mark(folder / name))
+    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1))
