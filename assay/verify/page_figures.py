@@ -2,7 +2,8 @@
 
     [0.91](../claims/append-speed.toml)      a link to its claim
     <!-- table: NAME --> ... <!-- end -->    a generated table, which is made again and compared
-    Not kept: single runs by hand.           begins a paragraph: no records of its section's figures
+    Not kept: single runs by hand.           begins a paragraph: no records of the figures of its
+                                             section, and of the sections within it
     ... 3.5 s (not kept) ...                 within a block: no records of that block's figures
     <!-- set -->                             before a block: settings, formulas and targets in it
     <!-- evidence: NAME, NAME -->            before a block: its figures are those of such records
@@ -49,7 +50,7 @@ class PageBlock:
     """A paragraph, list, table or transcript of a page."""
 
     line: int
-    section: int  # the number of headings before it
+    sections: tuple[int, ...]  # the headings that it stands under, by their number, outermost first
     text: str
 
 
@@ -62,11 +63,12 @@ def unaccounted(page: Path, not_in_evidence: Judge) -> list[tuple[int, list[str]
     text = page.read_text()
     owned = _owned(text)
     blocks = list(_blocks(text))
-    unkept = {block.section for block in blocks if block.text.lstrip("*_ ").startswith("Not kept:")}
+    unkept = {block.sections for block in blocks if block.text.startswith("Not kept:")}
     lines = []
     for block in blocks:
         figures = [figure for figure in _figures(block.text) if figure not in owned]
-        if block.section in unkept or _NOT_KEPT.search(block.text):
+        enclosing = {block.sections[:depth] for depth in range(len(block.sections) + 1)}
+        if enclosing & unkept or _NOT_KEPT.search(block.text):
             continue
         for kind, name in _MARK.findall(block.text):
             if kind == "set":
@@ -98,7 +100,7 @@ def _figures(text: str) -> list[str]:
     plain = _LINK.sub(lambda link: link[1], plain)
     for no_figure in (_VERSION, _LEVEL, _BOUND):
         plain = no_figure.sub(" ", plain)
-    if not text.startswith("```"):
+    if "```" not in text:
         plain = re.sub(r"`[^`]*`", " ", plain)
     return list(dict.fromkeys(m[1] for p in (_WITH_UNIT, _DECIMAL) for m in p.finditer(plain)))
 
@@ -107,17 +109,21 @@ def _blocks(text: str) -> Iterator[PageBlock]:
     """Blocks between blank lines, without generated tables and without code."""
     blanked = MARKED.sub(_as_blank, text)
     blanked = _FENCE.sub(lambda m: m[0] if _is_transcript(m[0]) else _as_blank(m), blanked)
-    section, start, lines, fenced = 0, 1, [], False
+    sections: list[tuple[int, int]] = []  # level and number of each heading
+    start, lines, fenced, headings = 1, [], False, 0
     for number, line in enumerate([*blanked.splitlines(), ""], start=1):
         fenced ^= line.startswith("```")
         if line.startswith("#") and not fenced:
-            section += 1
+            headings += 1
+            level = len(line) - len(line.lstrip("#"))
+            sections = [*(each for each in sections if each[0] < level), (level, headings)]
             continue
         if line.strip() or fenced:
             start = start if lines else number
             lines.append(line)
         elif lines:
-            yield PageBlock(line=start, section=section, text="\n".join(lines))
+            place = tuple(number for _, number in sections)
+            yield PageBlock(line=start, sections=place, text="\n".join(lines))
             lines = []
 
 

@@ -36,6 +36,10 @@ FIGURES = {
         "# A\n\nNot kept: single runs.\n\n3.5 s\n\n# B\n\n4.5 s",
         ["4.5"],
     ),
+    "a transcript that the evidence does not give": (
+        "<!-- evidence: spine -->\n```\n$ assay bench\neager 12.98 ms\n```",
+        ["12.98"],
+    ),
     "a figure that the evidence does not give": (
         "<!-- evidence: spine -->\n12.98 ms and 163 times",
         ["12.98"],
@@ -59,6 +63,7 @@ ACCOUNTED = {
     "a generated table": "<!-- table: a -->\n| 0.974 |\n<!-- end -->\n\nIt reaches 0.974.",
     "not kept": "It took 3.5 s (not kept).",
     "a section": "# A\n\n3.5 s\n\nNot kept: single runs.",
+    "a section within one": "# A\n\nNot kept: single runs.\n\n## B\n\n3.5 s",
     "a setting": "<!-- set -->\nEvery 0.2 s.",
     "versions": "torch 2.13.0, Python 3.11, commit 0c270b9",
     "the level of an interval": "a 95 % interval",
