@@ -19,7 +19,8 @@ from assay.laws.oom import oom_lengths
 from assay.laws.pairs import ratio
 from assay.laws.rates import rates
 from assay.records.schema import CELL_SECONDS, Record, Run
-from assay.verify import evidence, page_tables
+from assay.verify import evidence
+from assay.verify.pages import tables
 
 PAGE = CHECKOUT / "docs/results/bench.md"
 GRID = ("grid-mha-h200", "grid-gqa-h200", "grid-gemma-h200")
@@ -35,7 +36,7 @@ Key = tuple[str, str, str]  # workload, subject, metric
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return page_tables.written(text, TABLES)
+    return tables.written(text, TABLES)
 
 
 def speeds(folders: Sequence[str], metric: str) -> str:

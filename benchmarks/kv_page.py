@@ -10,14 +10,15 @@ from assay.host import CHECKOUT
 from assay.reports.markdown import table_lines
 from assay.reports.table import Table
 from assay.reports.tables import cache_decode, cache_quality
-from assay.verify import evidence, page_tables
+from assay.verify import evidence
+from assay.verify.pages import tables
 
 PAGE = CHECKOUT / "docs/results/kv.md"
 
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return page_tables.written(text, TABLES)
+    return tables.written(text, TABLES)
 
 
 def quality(folder: str) -> str:

@@ -15,7 +15,7 @@ from assay.reports.numerals import size_in_bytes
 from assay.reports.row_files import read_rows
 from assay.reports.splice_parameters import parameter_table
 from assay.reports.table import tabulate
-from assay.verify import page_tables
+from assay.verify.pages import tables
 
 PAGE = CHECKOUT / "docs/kvsplice.md"
 ROWS = CHECKOUT / "docs/results/kvsplice"
@@ -25,7 +25,7 @@ TOKENS = 1024
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return page_tables.written(text, TABLES)
+    return tables.written(text, TABLES)
 
 
 def cache_bytes() -> str:

@@ -13,7 +13,8 @@ from assay import plugins
 from assay.host import CHECKOUT
 from assay.laws.pairs import ratio
 from assay.records.schema import Record
-from assay.verify import evidence, page_tables
+from assay.verify import evidence
+from assay.verify.pages import tables
 
 PAGE = CHECKOUT / "docs/results/models.md"
 EVIDENCE = ("models-h200", "models-gates")
@@ -32,7 +33,7 @@ RecordsByKey = dict[tuple[str, str], Record]  # by subject and metric
 def written(text: str, records: Sequence[Record]) -> str:
     """The page with every marked table made anew."""
     keyed = by_key(records)
-    return page_tables.written(text, {name: partial(make, keyed) for name, make in TABLES.items()})
+    return tables.written(text, {name: partial(make, keyed) for name, make in TABLES.items()})
 
 
 def training(records: RecordsByKey) -> str:

@@ -8,7 +8,8 @@ from statistics import fmean
 
 from assay.host import CHECKOUT
 from assay.reports.training_rows import LOSS, TrainedModel, paired, trained_models
-from assay.verify import evidence, page_tables
+from assay.verify import evidence
+from assay.verify.pages import tables
 
 PAGE = CHECKOUT / "docs/results/train.md"
 # Evidence of each table, and words on its arms.
@@ -29,7 +30,7 @@ WORDS = {
 
 def written(text: str) -> str:
     """The page with the tables of evidence made anew."""
-    return page_tables.written(text, {name: partial(table, kept) for name, kept in TABLES.items()})
+    return tables.written(text, {name: partial(table, kept) for name, kept in TABLES.items()})
 
 
 def table(name: str) -> str:

@@ -55,6 +55,21 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done,
 RESULTS = Path("results")
 QUICK = ("ROUNDS=10", "WARMUP=2", "LENGTHS=64,113/255", "SUITE_QUICK=y")
 
+Treatment = Annotated[
+    str | None,
+    typer.Option(
+        "--treatment", help="Symbols that are meant to differ between two runs, comma between."
+    ),
+]
+Explain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--explain",
+        metavar="NAME=WHY",
+        help="Why another difference has no influence, such as versions.jax='no JAX here'.",
+    ),
+]
+
 
 def load_study(
     *,

@@ -52,19 +52,8 @@ def publish(
             "trackio:PROJECT instead.",
         ),
     ] = None,
-    treatment: Annotated[
-        str | None,
-        typer.Option(
-            "--treatment",
-            help="Symbols that are meant to differ between two runs, comma between.",
-        ),
-    ] = None,
-    explain: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--explain", metavar="NAME=WHY", help="Why another difference has no influence."
-        ),
-    ] = None,
+    treatment: flags.Treatment = None,
+    explain: flags.Explain = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check the runs, and write nothing.")
     ] = False,

@@ -35,21 +35,8 @@ def verify(
             "file of W&B, an export, a .db file of trackio, with ::NAME where it holds several.",
         ),
     ] = None,
-    treatment: Annotated[
-        str | None,
-        typer.Option(
-            "--treatment",
-            help="Symbols that are meant to differ between two runs, comma between.",
-        ),
-    ] = None,
-    explain: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--explain",
-            metavar="NAME=WHY",
-            help="Why another difference has no influence, such as versions.jax='no JAX here'.",
-        ),
-    ] = None,
+    treatment: flags.Treatment = None,
+    explain: flags.Explain = None,
     digest: Annotated[
         str | None, typer.Option("--digest", help="What `assay publish` printed for a bundle.")
     ] = None,
@@ -103,7 +90,7 @@ def _runs(
     from assay.errors import BadInput
     from assay.verify.judgement import are_comparable, compare, explanations, judge
     from assay.verify.publish import inspection
-    from assay.verify.tracker_runs import load_all
+    from assay.verify.trackers.runs import load_all
 
     explained = explanations(explain)
     if len(paths) == 1 and (digest is not None or inspection.is_bundle(paths[0])):
@@ -155,10 +142,10 @@ def _tell(
 
 def _pages(as_json: bool) -> bool:
     """Hold README and docs of the checkout around against claims and evidence."""
-    from assay.verify import pages
     from assay.verify.judgement import are_comparable
+    from assay.verify.pages import accounts
 
-    findings = [replace(finding, check="pages") for finding in pages.look(Path.cwd())]
+    findings = [replace(finding, check="pages") for finding in accounts.look(Path.cwd())]
     if as_json:
         for finding in findings:
             print(json.dumps(asdict(finding)))

@@ -35,7 +35,7 @@ from assay.verify import evidence
 from assay.verify.claim import RecordSelection, select
 from assay.verify.compared import ComparedRun
 from assay.verify.compared import load as load_run
-from assay.verify.page_tables import written
+from assay.verify.pages.tables import written
 from assay.verify.remeasured import RepeatedFigure
 
 FOLDER = CHECKOUT / "claims" / "published"

@@ -5,17 +5,17 @@ from pathlib import Path
 import pytest
 
 from assay.host import CHECKOUT
-from assay.verify import pages
-from assay.verify.page_figures import unaccounted
-from assay.verify.page_tables import written
-from assay.verify.recorded_figures import not_recorded
+from assay.verify.pages import accounts
+from assay.verify.pages.figures import unaccounted
+from assay.verify.pages.recorded import not_recorded
+from assay.verify.pages.tables import written
 
 CLAIM = CHECKOUT / "claims" / "h200-train-gpt2.toml"
 LINK = "[3.659](../../claims/h200-train-gpt2.toml)"
 
 
 def test_every_figure_of_this_checkout_has_an_account() -> None:
-    assert [f.reason for f in pages.look() if f.verdict == "fails"] == []
+    assert [f.reason for f in accounts.look() if f.verdict == "fails"] == []
 
 
 def open_figures(folder: Path, text: str) -> list[str]:
@@ -88,7 +88,7 @@ def checkout(tmp_path):
 
 
 def failures(root: Path) -> list[str]:
-    return [finding.reason for finding in pages.look(root) if finding.verdict == "fails"]
+    return [finding.reason for finding in accounts.look(root) if finding.verdict == "fails"]
 
 
 def test_a_small_checkout_holds(checkout) -> None:
@@ -120,7 +120,7 @@ def test_a_claim_that_holds_in_part_must_say_so_on_its_page(checkout) -> None:
     assert any("table of verdicts" in reason for reason in failures(checkout))
     page = checkout / "docs/results/train.md"
     page.write_text(f"{page.read_text()}\n<!-- table: verdicts -->\n<!-- end -->\n")
-    pages._write(checkout)
+    accounts._write(checkout)
     assert "| refuted |" in page.read_text() and failures(checkout) == []
 
 

@@ -13,7 +13,7 @@ from assay.verify.checks.tracker_config import look
 from assay.verify.compared import RunComparison
 from assay.verify.evidence import FOLDER
 from assay.verify.judgement import judge
-from assay.verify.tracker_runs import load, load_all
+from assay.verify.trackers.runs import load, load_all
 
 
 @pytest.fixture(scope="module")

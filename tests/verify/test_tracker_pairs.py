@@ -8,7 +8,7 @@ from trackers.tracked_runs import write
 from assay.errors import BadInput
 from assay.verify.compared import RunComparison
 from assay.verify.judgement import judge
-from assay.verify.tracker_runs import load, load_all
+from assay.verify.trackers.runs import load, load_all
 
 NANO = {
     "learning_rate": 6e-4, "min_lr": 6e-5, "warmup_iters": 10, "batch_size": 12,

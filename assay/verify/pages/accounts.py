@@ -1,10 +1,10 @@
 """README and docs held against claims and evidence.
 
-Every figure has an account (page_figures.py); a claim stands on its page as its file has it; a page
+Every figure has an account (figures.py); a claim stands on its page as its file has it; a page
 that cites claims which are not supported in full says so in a generated table; what was withdrawn
 does not come back.
 
-    python -m assay.verify.pages        writes the tables of verdicts
+    python -m assay.verify.pages.accounts        writes the tables of verdicts
 """
 
 import re
@@ -20,9 +20,9 @@ from assay.host import CHECKOUT
 from assay.verify import claim, published
 from assay.verify.claim_verdict import ClaimVerdict, judge
 from assay.verify.finding import CheckFinding, fails, holds
-from assay.verify.page_figures import unaccounted
-from assay.verify.page_tables import generated_tables, written
-from assay.verify.recorded_figures import not_recorded
+from assay.verify.pages.figures import unaccounted
+from assay.verify.pages.recorded import not_recorded
+from assay.verify.pages.tables import generated_tables, written
 
 _CLAIM_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]*claims/([\w-]+)\.toml\)")
 _VERDICTS = "verdicts"  # the name of the table

@@ -15,8 +15,9 @@ from assay.records.schema import SCHEMA, Run, Session
 from assay.trackers.aliases import PLACES, SEEDS, ReadConfig, is_mirrored, read_config
 from assay.trackers.opening import SEPARATOR, is_source, listed, open_runs, requested
 from assay.trackers.run import TrackerRun
-from assay.verify import compared, tracker_records
+from assay.verify import compared
 from assay.verify.compared import FINAL, ComparedRun, TrackerOrigin
+from assay.verify.trackers.records import of_history, of_mirror
 
 # Keys of a mirrored run that are no symbols.
 _ABOUT = (
@@ -114,7 +115,7 @@ def _of_ours(name: str, runs: list[TrackerRun]) -> ComparedRun:
     }
     read = ReadConfig(symbols=symbols, read_as={}, rest={}, dtype=symbols.get("TRAIN_DTYPE"))
     run = _run(runs[0], read, versions, commit=config.get("commit"), dirty=config.get("dirty"))
-    records = [r for each in runs for r in tracker_records.of_mirror(each, symbols)]
+    records = [r for each in runs for r in of_mirror(each, symbols)]
     return ComparedRun(
         name=name,
         run=run,
@@ -133,7 +134,7 @@ def _of_others(name: str, runs: list[TrackerRun]) -> ComparedRun:
     read, first = read_config(runs[0]), runs[0]
     records, names = [], dict(read.read_as)
     for each in runs:
-        made, metric_names = tracker_records.of_history(each, read_config(each), runs=len(runs))
+        made, metric_names = of_history(each, read_config(each), runs=len(runs))
         records += made
         names |= metric_names
     run = _run(first, read, first.metadata.versions, commit=first.metadata.commit, dirty=None)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from assay.verify.page_tables import MARKED, generated_tables
+from assay.verify.pages.tables import MARKED, generated_tables
 
 _UNIT = (
     r"(?:[numµ]s|s|min|minutes|seconds|hours|days|[GMT]B/s|[GT]FLOP/s|tokens/s|[KMGT]i?B|%|x|times|"

@@ -1,0 +1,1 @@
+"""README and docs held against claims and evidence."""

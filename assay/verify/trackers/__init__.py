@@ -1,0 +1,1 @@
+"""Runs of trackers in the form in which runs are compared."""
