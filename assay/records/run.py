@@ -252,7 +252,7 @@ def archived_records(folder: RunFolder) -> list[Record]:
 def _decode(file: Path, kind: type[T]) -> T:
     try:
         value = msgspec.json.decode(file.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"cannot read {file}: {error}") from error
     schema = getattr(value, "schema", SCHEMA)
     if schema != SCHEMA:

@@ -82,7 +82,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise ValueError(f"{self.metric} of {self.subject!r} has neither a value nor a reason")
         if self.status != "ok" and not self.reason:
             raise ValueError(f"{self.metric} of {self.subject!r} is {self.status} without a reason")
-        if not math.isfinite((self.value or 0.0) + math.fsum(self.samples)):
+        if not all(map(math.isfinite, (self.value or 0.0, *self.samples))):
             raise ValueError(
                 f"{self.metric} of {self.subject!r} is not finite (value {self.value}); "
                 "report it as failed, with value None and the reason"

@@ -1,5 +1,6 @@
 """Verdicts on claims: supported, partly, unsupported, refuted or not tested."""
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
@@ -14,6 +15,8 @@ from assay.verify.compared import ComparedRun, RunComparison, load
 from assay.verify.finding import CheckFinding
 from assay.verify.judgement import judge as judge_runs
 
+# Units that a sentence may give; one that is not here is not compared.
+_UNITS = ("s", "ms", "us", "GB/s", "TB/s", "TFLOP/s", "MB/s", "B", "W", "MHz")
 Word = Literal["supported", "partly", "unsupported", "refuted", "not tested"]
 
 
@@ -59,10 +62,10 @@ def _word(
 ) -> tuple[Word, str]:
     if claim.level and any(side.level != claim.level for side in sides):
         return "unsupported", f"it speaks of the level {claim.level}, and its record does not"
-    if len({(side.metric, side.level, side.unit, _dtype(side)) for side in sides}) > 1:
-        return "unsupported", "the two sides of its ratio differ in metric, level, unit or dtype"
-    if claim.holds.shown not in claim.says:
-        return "unsupported", f"its sentence does not say {claim.holds.shown}"
+    if unlike := _unlike(sides):
+        return "unsupported", f"the two sides of its ratio differ in {unlike}"
+    if wrong := _misworded(claim, sides):
+        return "unsupported", wrong
     if not claim.holds.allows(value):
         reaches = interval and any(claim.holds.allows(end) for end in interval)
         wanted = f"{claim.holds.statistic} is {value:.6g}, wanted {claim.holds.bounds}"
@@ -89,7 +92,11 @@ def _control(claim: Claim) -> float | None:
     if claim.control is None:
         return None
     chosen = [claim.control, *([claim.against] if claim.against else [])]
-    return _figure(claim, [select(each, _run(each.evidence).records) for each in chosen])
+    sides = [select(each, _run(each.evidence).records) for each in chosen]
+    own = select(claim.records, _run(claim.records.evidence).records)
+    if (sides[0].metric, sides[0].unit) != (own.metric, own.unit):
+        raise BadInput(f"its negative control is {sides[0].metric}, its record {own.metric}")
+    return _figure(claim, sides)
 
 
 def _interval(claim: Claim, sides: list[Record]) -> tuple[float, float] | None:
@@ -105,6 +112,31 @@ def _paired(sides: list[Record]) -> list[float]:
         return []
     own, other = (side.samples for side in sides)
     return [a / b for a, b in zip(own, other, strict=False)]
+
+
+def _unlike(sides: list[Record]) -> str:
+    """Names of what two sides of a ratio must share and do not."""
+    shared = {
+        "metric": {side.metric for side in sides},
+        "level": {side.level for side in sides},
+        "unit": {side.unit for side in sides},
+        "dtype": {_dtype(side) for side in sides},
+        "machine": {side.host for side in sides},
+        "workload": {str(side.workload.spec) if side.workload else "" for side in sides},
+    }
+    return ", ".join(name for name, values in shared.items() if len(values) > 1)
+
+
+def _misworded(claim: Claim, sides: list[Record]) -> str | None:
+    """Say where the sentence has not the figure, or has it with another unit than the record."""
+    shown = re.escape(claim.holds.shown)
+    said = re.search(rf"(?<![\d.,]){shown}(?![\d]|[.,]\d)\s?(\S*)", claim.says)
+    if said is None:
+        return f"its sentence does not say {claim.holds.shown}"
+    word = said[1].rstrip(".,;:)")
+    if len(sides) == 1 and word in _UNITS and sides[0].unit in _UNITS and word != sides[0].unit:
+        return f"its sentence says {word}, its record {sides[0].unit}"
+    return None
 
 
 def _dtype(record: Record) -> str | None:

@@ -60,7 +60,7 @@ def load(path: Path) -> PublishedFigure:
     """Read a file; what is missing, misspelt or of the wrong type is refused by name."""
     try:
         return msgspec.convert(tomllib.loads(path.read_text()), PublishedFigure)
-    except (OSError, ValueError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a published figure: {error}") from error
 
 

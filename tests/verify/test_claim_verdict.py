@@ -74,4 +74,48 @@ def test_a_ratio_is_that_of_paired_rounds_with_its_interval():
 def test_sides_of_different_units_are_no_ratio():
     peer = replace(LOSS.records, where={"metric": "train_seconds", "cell": "GPT2/s0"})
     found = judge(replace(LOSS, against=peer))
-    assert found.word == "unsupported" and "differ in metric, level, unit or dtype" in found.reason
+    assert found.word == "unsupported" and "differ in metric, unit" in found.reason
+
+
+@pytest.mark.parametrize(
+    "says",
+    ["It ends at 13.659 nats.", "It ends at 3.6591 nats.", "It ends low."],
+)
+def test_a_sentence_without_the_very_figure_is_unsupported(says):
+    assert judge(replace(LOSS, says=says)).word == "unsupported"
+
+
+def test_a_sentence_with_another_unit_is_unsupported():
+    said = KERNEL.says.replace(f"{KERNEL.holds.shown} ms", f"{KERNEL.holds.shown} s")
+    assert said != KERNEL.says
+    found = judge(replace(KERNEL, says=said))
+    assert found.word == "unsupported" and "its sentence says s, its record ms" in found.reason
+
+
+def test_a_control_of_another_metric_is_unsupported():
+    other = replace(LOSS.control, evidence="spine", where={"metric": "quickstart_s"})
+    found = judge(replace(LOSS, control=other))
+    assert found.word == "unsupported" and "negative control is quickstart_s" in found.reason
+
+
+def test_a_ratio_of_two_machines_is_unsupported():
+    sides = [
+        claim.RecordSelection(
+            evidence=evidence,
+            where={"metric": "latency_ms", "subject": "sdpa", "cell": cell},
+        )
+        for evidence, cell in (
+            ("quickstart-cpu", "latency/b1_h8_kv2_q512_k512_d64_causal_float32"),
+            ("readme-bench", "b1_h8_kv2_q512_k512_d64_causal_float32"),
+        )
+    ]
+    ratio = replace(LOSS, records=sides[0], against=sides[1], control=None)
+    found = judge(ratio)
+    assert found.word == "unsupported" and "machine" in found.reason, found
+
+
+def test_nested_toml_is_refused_in_words(tmp_path):
+    file = tmp_path / "deep.toml"
+    file.write_text("a = " + "[" * 5000 + "]" * 5000)
+    with pytest.raises(Exception, match="not a claim"):
+        claim.load(file)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from assay.errors import BadInput
 from assay.host import CHECKOUT
 from assay.verify.pages import accounts
 from assay.verify.pages.figures import unaccounted
@@ -31,6 +32,14 @@ FIGURES = {
     "a decimal in a table": ("| a | b |\n|---|---|\n| x | 0.974 |", ["0.974"]),
     "a bare loss": ("The loss is 2.8901 there.", ["2.8901"]),
     "a transcript": ("```\n$ assay bench\neager 26.20\n```", ["26.20"]),
+    "a heading": ("# It is 3.7 times faster", ["3.7"]),
+    "a bound that nobody asked for": ("It is at least 3.7 times faster.", ["3.7"]),
+    "a share that is no level": ("It is 95 % faster.", ["95"]),
+    "other words for a unit": ("370 percent, 4 × faster, a 5-fold gain", ["370", "4", "5"]),
+    "a speed behind a library": ("torch 3.7 times faster", ["3.7"]),
+    "in bold letters": ("It is **3**.**7** times faster.", ["3.7"]),
+    "behind a comment": ("It is 3<!-- -->.7 times faster.", ["3.7"]),
+    "as code": ("It is `3.7` times faster.", ["3.7"]),
     "a link to something else": ("It is [1.42](other.md) times as fast.", ["1.42"]),
     "after a section that is marked": (
         "# A\n\nNot kept: single runs.\n\n3.5 s\n\n# B\n\n4.5 s",
@@ -67,8 +76,8 @@ ACCOUNTED = {
     "a setting": "<!-- set -->\nEvery 0.2 s.",
     "versions": "torch 2.13.0, Python 3.11, commit 0c270b9",
     "the level of an interval": "a 95 % interval",
-    "what was asked": "asked for at most 1.25 times and under 50 ms",
-    "code": "`0.91` and\n```\nx = 3.5\n```",
+    "what was asked": "asked for at most 1.25 times; the target is under 50 ms",
+    "code": "`x=0.91` and\n```\nx = 3.5\n```",
 }
 
 
@@ -114,11 +123,25 @@ def test_a_page_that_contradicts_its_claims_is_named(text, words, checkout) -> N
     assert any(words in reason for reason in failures(checkout)), failures(checkout)
 
 
+def test_a_table_that_no_program_makes_is_named(checkout) -> None:
+    page = checkout / "docs/results/train.md"
+    page.write_text(f"{LINK}\n\n<!-- table: mine -->\n3.7 times\n<!-- end -->\n")
+    assert failures(checkout) == ["docs/results/train.md: no program makes the table 'mine'"]
+
+
+def test_a_page_that_is_no_text_is_refused_in_words(checkout) -> None:
+    (checkout / "docs/binary.md").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match=r"cannot read .*binary\.md"):
+        failures(checkout)
+
+
 def test_a_claim_that_holds_in_part_must_say_so_on_its_page(checkout) -> None:
     path = checkout / "claims" / CLAIM.name
     path.write_text(path.read_text().replace("at_most = 3.689", "at_most = 3.64"))
     assert any("table of verdicts" in reason for reason in failures(checkout))
     page = checkout / "docs/results/train.md"
+    (checkout / "assay").mkdir()
+    (checkout / "assay/made.py").write_text('NAME = "verdicts"\n')
     page.write_text(f"{page.read_text()}\n<!-- table: verdicts -->\n<!-- end -->\n")
     accounts._write(checkout)
     assert "| refuted |" in page.read_text() and failures(checkout) == []

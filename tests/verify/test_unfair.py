@@ -114,6 +114,8 @@ UNFAIR = {
         "instruments",
     ),
     "a file of the user's": (altered(B, plugins=["mine"]), "differences"),
+    "a dtype that is only set": (altered(B, {"TRAIN_DTYPE": '"float32"'}), "dtype"),
+    "compiled as it is only set": (altered(B, {"TRAIN_COMPILED": "y"}), "compiled"),
 }
 
 
@@ -124,7 +126,8 @@ def test_an_unfair_comparison_is_caught_and_named(name) -> None:
     failed = {finding.check for finding in findings if finding.verdict == "fails"}
     assert check in failed, findings
     # And nothing else is blamed but what follows from it.
-    assert failed <= {check, "differences", "seeds", "complete"}, failed
+    follow = {"differences", "seeds", "complete", "configured", "derived"}
+    assert failed <= {check, *follow}, failed
 
 
 FAIR = {
@@ -297,6 +300,54 @@ def test_caches_that_bytes_contradict_are_named(run, check, words) -> None:
     findings = judge(RunComparison(runs=(run,)))
     reasons = [f.reason for f in findings if f.verdict == "fails" and f.check == check]
     assert len(reasons) == 1 and words in reasons[0], findings
+
+
+def with_value(metric, value):
+    return recorded(A, metric, lambda r: replace(r, value=value))
+
+
+QUICK = load(FOLDER / "quickstart-cpu")
+CONTRADICTED = {
+    "a rate that was never reached": (altered(A, {"TRAIN_LEARNING_RATE": '"1e-1"'}), "configured"),
+    "steps that were not made": (altered(A, {"TRAIN_STEPS": "6000"}), "configured"),
+    "a batch of one": (altered(A, {"TRAIN_BATCH": "1"}), "configured"),
+    "another dataset": (altered(A, {"TRAIN_DATASET": '"fineweb"'}), "configured"),
+    "another dtype": (altered(A, {"TRAIN_DTYPE": '"float32"'}), "configured"),
+    "compiled, it says": (altered(A, {"TRAIN_COMPILED": "y"}), "configured"),
+    "a best loss that no step had": (with_value("best_val_loss", 1.0), "derived"),
+    "a speed that its seconds deny": (with_value("mean_tokens_per_s", 2e6), "derived"),
+    "a last loss of another step": (
+        recorded(A, FINAL, lambda r: replace(r, value=0.5, samples=[0.5 for _ in r.samples])),
+        "derived",
+    ),
+    "records of a stranger": (recorded(A, FINAL, lambda r: replace(r, run="other")), "derived"),
+    "every record twice": (
+        type(QUICK)(name="q", run=QUICK.run, records=QUICK.records * 2),
+        "derived",
+    ),
+    "seconds for milliseconds": (
+        recorded(QUICK, "latency_ms", lambda r: replace(r, unit="s") if r.subject == "sdpa" else r),
+        "derived",
+    ),
+    "the least sample for the median": (
+        recorded(QUICK, "latency_ms", lambda r: replace(r, value=min(r.samples))),
+        "samples",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTED)
+def test_a_run_that_contradicts_itself_is_named(name) -> None:
+    """What a newcomer could edit in a run that then passed as PASS."""
+    run, check = CONTRADICTED[name]
+    failed = {f.check for f in judge(RunComparison(runs=(run,))) if f.verdict == "fails"}
+    assert check in failed, failed
+
+
+def test_training_without_a_last_loss_is_not_tested_for_seeds() -> None:
+    silent = recorded(A, FINAL, lambda r: None)
+    findings = judge(RunComparison(runs=(silent,)))
+    assert "not tested" in {f.verdict for f in findings if f.check == "seeds"}
 
 
 def test_an_explanation_does_not_excuse_an_unfair_setting() -> None:

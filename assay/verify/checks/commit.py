@@ -26,7 +26,7 @@ def _public(run: ComparedRun, remote: str) -> CheckFinding:
     commit = run.run.commit or ""
     listed = _git("ls-remote", "--", remote)
     if listed is None or listed.returncode:
-        return not_tested(f"{run.name}: {remote} cannot be asked for its branches")
+        return fails(f"{run.name}: {remote} cannot be asked for its branches; is it right?")
     tips = {line.split()[0] for line in listed.stdout.splitlines() if line}
     leading = [tip for tip in tips if _succeeds("merge-base", "--is-ancestor", commit, tip)]
     if leading:

@@ -21,6 +21,8 @@ READ_BY = {
     "SUITE_": {"suite", "decode_suite", "check"},
 }
 
+_SAME_PROGRAM = 0.8  # of the names of two configurations, from which on one program wrote both
+
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
     if len(comparison.runs) < 2:
@@ -42,7 +44,13 @@ def differing(comparison: RunComparison) -> set[str]:
 
 
 def _unsaid(*runs: ComparedRun) -> set[str]:
-    """What one of two runs says and the other, which a tracker holds, does not."""
+    """What one of two runs says and the other, which a tracker holds, does not. Of two trackers' runs
+    that have nearly all names in common, what one says alone is a difference."""
+    keys = [set(run.run.config) for run in runs]
+    if all(run.origin for run in runs) and _SAME_PROGRAM * len(keys[0] | keys[1]) <= len(
+        keys[0] & keys[1]
+    ):
+        return set()
     first, second = (_facts(run) for run in runs)
     return {
         name

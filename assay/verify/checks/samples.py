@@ -3,12 +3,13 @@
 from math import isclose
 from statistics import fmean, median
 
+from assay.laws.pairs import PAIRED_METRICS
 from assay.records.schema import Record
 from assay.verify.compared import FINAL, ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding, fails, holds, named
 
-_STATISTICS = (median, fmean, min, max, sum)
-_OURS = (FINAL, "val_loss", "latency_ms", "backward_ms", "training_ms")
+# By metric, the statistic that its value is; of any other it may be a percentile.
+_STATISTICS = {FINAL: fmean, "val_loss": fmean, **dict.fromkeys(PAIRED_METRICS, median)}
 _NEVER_NEGATIVE = ("ms", "s", "B", "GB/s", "TFLOP/s", "tokens/s", "count")
 
 
@@ -36,8 +37,8 @@ def _of(run: ComparedRun) -> list[CheckFinding]:
 
 
 def _is_of_its_samples(record: Record) -> bool:
-    """True where a value of ours is a statistic of its samples; any other may be a percentile."""
-    low, high = min(record.samples), max(record.samples)
-    if record.metric not in _OURS and low <= record.value <= high:
-        return True
-    return any(isclose(record.value, of(record.samples), rel_tol=1e-6) for of in _STATISTICS)
+    """True where a value is the statistic of its samples, or lies among them."""
+    if statistic := _STATISTICS.get(record.metric):
+        return isclose(record.value, statistic(record.samples), rel_tol=1e-6)
+    among = min(record.samples) <= record.value <= max(record.samples)
+    return among or isclose(record.value, sum(record.samples), rel_tol=1e-6)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from statistics import median, stdev
 
 from assay.verify.compared import FINAL, RunComparison
-from assay.verify.finding import CheckFinding, alike, fails, holds, named
+from assay.verify.finding import CheckFinding, alike, fails, holds, named, not_tested
 
 FEWEST = 3
 _FAR = 6.0  # standard deviations of all others
@@ -12,14 +12,15 @@ _SMALL = 0.01  # of the loss: below it, nothing is far
 
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
-    arms: dict[str, dict[int, float]] = defaultdict(dict)
+    arms: dict[str, dict[str, float]] = defaultdict(dict)
     for run in comparison.runs:
         for record in run.of(FINAL):
             if record.value is not None:
-                seed = (record.data or {}).get("seed", "not said")
+                seed = str((record.data or {}).get("seed", "not said"))
                 arms[f"{run.name} {record.subject}"][seed] = record.value
     if not arms:
-        return []
+        trained = any(r.stage == "train" for run in comparison.runs for r in run.records)
+        return [not_tested("no last validation loss, so no seeds are compared")] if trained else []
     few = [arm for arm, losses in arms.items() if len(losses) < FEWEST]
     return [
         (
@@ -32,11 +33,11 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     ]
 
 
-def _listed(losses: dict[int, float]) -> str:
-    return ", ".join(str(seed) for seed in sorted(losses, key=str))
+def _listed(losses: dict[str, float]) -> str:
+    return ", ".join(sorted(losses))
 
 
-def _outliers(arms: dict[str, dict[int, float]]) -> list[CheckFinding]:
+def _outliers(arms: dict[str, dict[str, float]]) -> list[CheckFinding]:
     """Distances from an arm's median, each held against those of all other runs."""
     distances = {
         (arm, seed): value - median(losses.values())

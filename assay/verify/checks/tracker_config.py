@@ -49,7 +49,9 @@ def _of(run: ComparedRun) -> list[CheckFinding]:
 def _places(run: ComparedRun) -> Iterator[Path]:
     assert run.folder is not None
     project = run.run.tracker_project or run.run.study
-    folders = [run.folder / "wandb", default_folder() / f"{project}.db"]
+    folders = [run.folder / "wandb"]
+    if "\0" not in project:  # which no file's name has
+        folders.append(default_folder() / f"{project}.db")
     if elsewhere := os.environ.get("WANDB_DIR"):
         folders.append(Path(elsewhere) / "wandb")
     for place in dict.fromkeys(folder.resolve() for folder in folders):

@@ -20,7 +20,7 @@ from assay.host import CHECKOUT
 from assay.verify import claim, published
 from assay.verify.claim_verdict import ClaimVerdict, judge
 from assay.verify.finding import CheckFinding, fails, holds
-from assay.verify.pages.figures import unaccounted
+from assay.verify.pages.figures import read_page, unaccounted
 from assay.verify.pages.recorded import not_recorded
 from assay.verify.pages.tables import generated_tables, written
 
@@ -44,6 +44,7 @@ def look(root: Path = CHECKOUT) -> list[CheckFinding]:
     verdicts = {name: judge(stated) for name, stated in claims.items()}
     wrong = [
         *_without_account(root, pages),
+        *_made_by_nobody(root, pages),
         *_misprinted(root, pages, claims),
         *_silent(root, claims, verdicts),
         *_of_others(root),
@@ -55,7 +56,8 @@ def look(root: Path = CHECKOUT) -> list[CheckFinding]:
 
 
 def page_paths(root: Path) -> list[Path]:
-    return sorted([*root.glob("*.md"), *root.glob("docs/**/*.md")])
+    folders = ("*", "docs/**/*")
+    return sorted(p for f in folders for end in (".md", ".markdown") for p in root.glob(f + end))
 
 
 def _without_account(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
@@ -68,13 +70,23 @@ def _without_account(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
             )
 
 
+def _made_by_nobody(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
+    """Marked tables whose name no program has, so that nobody makes them again."""
+    folders = [root / name for name in ("assay", "benchmarks", "tests")]
+    programs = [path.read_text() for folder in folders for path in folder.rglob("*.py")]
+    for page in pages:
+        for name in generated_tables(read_page(page)):
+            if not any(f'"{name}"' in text for text in programs):
+                yield fails(f"{page.relative_to(root)}: no program makes the table {name!r}")
+
+
 def _misprinted(
     root: Path, pages: list[Path], claims: Mapping[str, claim.Claim]
 ) -> Iterator[CheckFinding]:
     """Claims that stand on another page than their own, not at all, or with another figure."""
     printed: dict[str, set[tuple[str, str]]] = {name: set() for name in claims}
     for page in pages:
-        for shown, name in _CLAIM_LINK.findall(_without_code(page.read_text())):
+        for shown, name in _CLAIM_LINK.findall(_without_code(read_page(page))):
             if name not in claims:
                 yield fails(f"{page.relative_to(root)}: there is no claims/{name}.toml")
             else:
@@ -94,7 +106,7 @@ def _silent(
     """Pages that do not say which of their claims are not supported in full, and why."""
     for page in sorted({stated.page for stated in claims.values()}):
         wanted = verdict_table(page, claims, verdicts)
-        text = (root / page).read_text() if (root / page).is_file() else ""
+        text = read_page(root / page) if (root / page).is_file() else ""
         if generated_tables(text).get(_VERDICTS, "") != wanted:
             yield fails(f"{page}: its table of verdicts is not that of its claims; write it anew")
 
@@ -116,7 +128,7 @@ def _of_others(root: Path) -> Iterator[CheckFinding]:
     """The table of published figures, where a checkout has any."""
     if (root / "claims" / "published").is_dir():
         page = root / published.PAGE.relative_to(CHECKOUT)
-        text = page.read_text() if page.is_file() else ""
+        text = read_page(page) if page.is_file() else ""
         if generated_tables(text).get("published") != published.table():
             yield fails(f"{page.relative_to(root)}: its table is not that of its files")
 
@@ -125,7 +137,7 @@ def _reappearing(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
     for path in sorted((root / "claims" / "withdrawn").glob("*.toml")):
         withdrawn = _withdrawn(path)
         for page in pages:
-            text = _plain(page.read_text())
+            text = _plain(read_page(page))
             if repeated := [words for words in withdrawn.phrases if _plain(words) in text]:
                 yield fails(
                     f"{page.relative_to(root)} says {repeated[0]!r}, which was withdrawn: "
@@ -136,7 +148,7 @@ def _reappearing(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
 def _withdrawn(path: Path) -> WithdrawnClaim:
     try:
         return msgspec.convert(tomllib.loads(path.read_text()), WithdrawnClaim)
-    except (OSError, ValueError, msgspec.ValidationError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a withdrawn claim: {error}") from error
 
 
@@ -153,7 +165,7 @@ def _write(root: Path = CHECKOUT) -> None:
     verdicts = {name: judge(stated) for name, stated in claims.items()}
     for page in {stated.page for stated in claims.values()}:
         table = partial(verdict_table, page, claims, verdicts)
-        (root / page).write_text(written((root / page).read_text(), {_VERDICTS: table}))
+        (root / page).write_text(written(read_page(root / page), {_VERDICTS: table}))
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.errors import BadInput
 from assay.verify.pages.tables import MARKED, generated_tables
 
 _UNIT = (
-    r"(?:[numµ]s|s|min|minutes|seconds|hours|days|[GMT]B/s|[GT]FLOP/s|tokens/s|[KMGT]i?B|%|x|times|"
-    r"W|MHz|°C|nats)"
+    r"(?:[numµ]s|s|min|minutes|seconds|hours|days|[GMT]B/s|[GT]FLOP/s|tokens/s|[KMGT]i?B|%|percent|"
+    r"x|×|times|-?fold|W|MHz|°C|nats)"
 )
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 _WITH_UNIT = re.compile(rf"(?<![\w.,-])({_NUMBER})k?\s?{_UNIT}(?![\w/])")
@@ -30,14 +31,14 @@ _DECIMAL = re.compile(r"(?<![\w.,/-])(\d[\d,]*\.\d+)(?![\w.]*\.?\d)")
 # Numbers that are no figures: versions, by the word before them, and the level of an interval.
 _VERSION = re.compile(
     r"\b(?:torch|Triton|JAX|Python|typer|transformers|wandb|trackio|Linux|driver|lm-eval|CUDA|cuDNN|"
-    r"kvpress|release|version)\b[^\d\n]{0,3}v?\d+(?:\.\d+)+[\w.+]*",
+    rf"kvpress|release|version)\b[^\d\n]{{0,3}}v?\d+(?:\.\d+)+[\w.+]*(?!\s?{_UNIT})",
     re.IGNORECASE,
 )
-_LEVEL = re.compile(r"\b9[59] %")
-# What was asked for, by the words before it.
-_BOUND = re.compile(
-    rf"\b(?:under|over|at\s+least|at\s+most|within|asked(?:\s+for)?:?|goal|target:?)\s+{_NUMBER}"
+_LEVEL = re.compile(
+    r"\b9[59] %(?=\s+(?:\w+\s+)?(?:interval|bootstrap|power|over|of the|upper|range))"
 )
+# What was asked for, by the word before it in the same clause.
+_BOUND = re.compile(rf"\b(?:asked|goal|target)\b[^.;|\n]{{0,60}}?{_NUMBER}", re.IGNORECASE)
 _CLAIM_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]*claims/[\w-]+\.toml\)")
 _LINK = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
 _FENCE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
@@ -60,7 +61,7 @@ Judge = Callable[[Collection[str], str], list[str]]
 
 def unaccounted(page: Path, not_in_evidence: Judge) -> list[tuple[int, list[str]]]:
     """The figures of a page that nothing accounts for, by the line where their block begins."""
-    text = page.read_text()
+    text = read_page(page)
     owned = _owned(text)
     blocks = list(_blocks(text))
     unkept = {block.sections for block in blocks if block.text.startswith("Not kept:")}
@@ -82,6 +83,14 @@ def unaccounted(page: Path, not_in_evidence: Judge) -> list[tuple[int, list[str]
     return lines
 
 
+def read_page(page: Path) -> str:
+    """The text of a page, or a sentence on why it is none."""
+    try:
+        return page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {page}: {error}") from error
+
+
 def _owned(text: str) -> set[str]:
     """Figures of a page that have an owner, and that are long enough not to be another's."""
     tables = " ".join(generated_tables(text).values())
@@ -90,7 +99,7 @@ def _owned(text: str) -> set[str]:
 
 
 def _absent(figures: Collection[str], page: Path) -> list[str]:
-    there = set(re.findall(_NUMBER, page.read_text())) if page.is_file() else set()
+    there = set(re.findall(_NUMBER, read_page(page))) if page.is_file() else set()
     return [figure for figure in figures if figure not in there]
 
 
@@ -100,8 +109,9 @@ def _figures(text: str) -> list[str]:
     plain = _LINK.sub(lambda link: link[1], plain)
     for no_figure in (_VERSION, _LEVEL, _BOUND):
         plain = no_figure.sub(" ", plain)
+    plain = re.sub(r"<!--.*?-->|\*\*", "", plain, flags=re.DOTALL)
     if "```" not in text:
-        plain = re.sub(r"`[^`]*`", " ", plain)
+        plain = re.sub(rf"`(?!{_NUMBER}`)[^`]*`", " ", plain).replace("`", "")
     return list(dict.fromkeys(m[1] for p in (_WITH_UNIT, _DECIMAL) for m in p.finditer(plain)))
 
 
@@ -117,6 +127,8 @@ def _blocks(text: str) -> Iterator[PageBlock]:
             headings += 1
             level = len(line) - len(line.lstrip("#"))
             sections = [*(each for each in sections if each[0] < level), (level, headings)]
+            place = tuple(number for _, number in sections)
+            yield PageBlock(line=number, sections=place, text=line)
             continue
         if line.strip() or fenced:
             start = start if lines else number
