@@ -21,8 +21,6 @@ READ_BY = {
     "SUITE_": {"suite", "decode_suite", "check"},
 }
 
-_SAME_PROGRAM = 0.8  # of the names of two configurations, from which on one program wrote both
-
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
     if len(comparison.runs) < 2:
@@ -44,12 +42,9 @@ def differing(comparison: RunComparison) -> set[str]:
 
 
 def _unsaid(*runs: ComparedRun) -> set[str]:
-    """What one of two runs says and the other, which a tracker holds, does not. Of two trackers' runs
-    that have nearly all names in common, what one says alone is a difference."""
-    keys = [set(run.run.config) for run in runs]
-    if all(run.origin for run in runs) and _SAME_PROGRAM * len(keys[0] | keys[1]) <= len(
-        keys[0] & keys[1]
-    ):
+    """What one of two runs says and the other, which a tracker holds, does not. Where one program
+    wrote both, what one says alone is a difference."""
+    if _of_one_program(*runs):
         return set()
     first, second = (_facts(run) for run in runs)
     return {
@@ -58,6 +53,14 @@ def _unsaid(*runs: ComparedRun) -> set[str]:
         for run, value in zip(runs, values, strict=True)
         if run.origin and value in (None, "") and any(v not in (None, "") for v in values)
     }
+
+
+def _of_one_program(one: ComparedRun, other: ComparedRun) -> bool:
+    """True of two trackers' runs that call by the same names what we have a name for."""
+    if not one.origin or not other.origin or one.origin.mirrored != other.origin.mirrored:
+        return False
+    shared = one.origin.read_as.keys() & other.origin.read_as.keys()
+    return all(one.origin.read_as[name] == other.origin.read_as[name] for name in shared)
 
 
 def _judged(comparison: RunComparison, name: str, words: str) -> CheckFinding:
