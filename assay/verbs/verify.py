@@ -130,6 +130,8 @@ def _tell(
             print(json.dumps(asdict(finding)))
         return
     wrong = dict.fromkeys(f.check for f in findings if f.verdict == "fails")
+    if word == "FAIR" and any(f.verdict == "not tested" for f in findings):
+        word = "FAIR WHERE TESTED"
     print(f"{word}  {names}{': ' if wrong else ''}{', '.join(wrong)}")
     counts = [sum(f.verdict == verdict for f in findings) for verdict in _COUNTED]
     print(

@@ -109,3 +109,8 @@ class RunComparison:
     def final(self) -> list[tuple[str, Record]]:
         """The last losses of all arms and seeds, each with where it stands."""
         return [(f"{run.name} {r.cell}", r) for run in self.runs for r in run.of(FINAL)]
+
+    def ends(self) -> list[tuple[str, Record]]:
+        """The last losses; where no run has validated, the last ones that it was trained with."""
+        trained = {f"{run.name} {r.cell}": r for run in self.runs for r in run.of("train_loss")}
+        return self.final() or list(trained.items())

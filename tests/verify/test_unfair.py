@@ -344,10 +344,14 @@ def test_a_run_that_contradicts_itself_is_named(name) -> None:
     assert check in failed, failed
 
 
-def test_training_without_a_last_loss_is_not_tested_for_seeds() -> None:
-    silent = recorded(A, FINAL, lambda r: None)
-    findings = judge(RunComparison(runs=(silent,)))
-    assert "not tested" in {f.verdict for f in findings if f.check == "seeds"}
+def test_runs_that_never_validated_are_compared_by_their_training() -> None:
+    """Two runs of other seeds and other lengths differed in nothing, for neither had validated."""
+    arms = [recorded(run, FINAL, lambda r: None) for run in (A, B)]
+    shorter = recorded(arms[1], "train_loss", lambda r: r if r.data["step"] <= 300 else None)
+    other = with_data(arms[1], "train_loss", seed=7)
+    for changed, check in ((shorter, "last_step"), (other, "seeds")):
+        findings = judge(RunComparison(runs=(arms[0], changed)))
+        assert check in {f.check for f in findings if f.verdict == "fails"}, findings
 
 
 def test_an_explanation_does_not_excuse_an_unfair_setting() -> None:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from statistics import median, stdev
 
-from assay.verify.compared import FINAL, RunComparison
+from assay.verify.compared import RunComparison
 from assay.verify.finding import CheckFinding, alike, fails, holds, named, not_tested
 
 FEWEST = 3
@@ -13,14 +13,13 @@ _SMALL = 0.01  # of the loss: below it, nothing is far
 
 def look(comparison: RunComparison) -> list[CheckFinding]:
     arms: dict[str, dict[str, float]] = defaultdict(dict)
-    for run in comparison.runs:
-        for record in run.of(FINAL):
-            if record.value is not None:
-                seed = str((record.data or {}).get("seed", "not said"))
-                arms[f"{run.name} {record.subject}"][seed] = record.value
+    for place, record in comparison.ends():
+        if record.value is not None:
+            arm = f"{place.removesuffix(record.cell)}{record.subject}"
+            arms[arm][str((record.data or {}).get("seed", "not said"))] = record.value
     if not arms:
         trained = any(r.stage == "train" for run in comparison.runs for r in run.records)
-        return [not_tested("no last validation loss, so no seeds are compared")] if trained else []
+        return [not_tested("no last loss, so no seeds are compared")] if trained else []
     few = [arm for arm, losses in arms.items() if len(losses) < FEWEST]
     return [
         (
