@@ -56,12 +56,16 @@ def compare(
         if name in YARDSTICKS:
             raise BadInput(
                 f"--treatment {name}: what is measured with cannot be what is compared; run both "
-                "on the same"
+                "with the same"
             )
         if len(comparison.values(name)) < 2:
             raise BadInput(f"--treatment {name}: the runs do not differ in a symbol of that name")
-    for name in sorted(comparison.explained.keys() - differing(comparison)):
-        raise BadInput(f"--explain {name}: the runs do not differ in anything of that name")
+    names = differing(comparison)
+    for name in sorted(comparison.explained.keys() - names):
+        raise BadInput(
+            f"--explain {name}: the runs do not differ in anything of that name; they differ in "
+            f"{', '.join(sorted(names)) or 'nothing'}"
+        )
     return comparison
 
 

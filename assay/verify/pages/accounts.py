@@ -4,7 +4,7 @@ Every figure has an account (figures.py); a claim stands on its page as its file
 that cites claims which are not supported in full says so in a generated table; what was withdrawn
 does not come back.
 
-    python -m assay.verify.pages.accounts        writes the tables of verdicts
+    python -m assay.verify.pages.accounts        writes the tables of verdicts and of evidence
 """
 
 import re
@@ -17,15 +17,19 @@ import msgspec
 
 from assay.errors import BadInput
 from assay.host import CHECKOUT
-from assay.verify import claim, published
+from assay.verify import claim, evidence, published
 from assay.verify.claim_verdict import ClaimVerdict, judge
+from assay.verify.compared import RunComparison
+from assay.verify.compared import load as load_run
 from assay.verify.finding import CheckFinding, fails, holds
+from assay.verify.judgement import judge as judge_runs
 from assay.verify.pages.figures import read_page, unaccounted
 from assay.verify.pages.recorded import not_recorded
 from assay.verify.pages.tables import generated_tables, written
 
 _CLAIM_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]*claims/([\w-]+)\.toml\)")
 _VERDICTS = "verdicts"  # the name of the table
+_EVIDENCE, _EVIDENCE_PAGE = "evidence", "docs/verify.md"
 _SHOWN = 8  # figures of a block that a finding names
 
 
@@ -48,6 +52,7 @@ def look(root: Path = CHECKOUT) -> list[CheckFinding]:
         *_misprinted(root, pages, claims),
         *_silent(root, claims, verdicts),
         *_of_others(root),
+        *_of_evidence(root),
         *_reappearing(root, pages),
     ]
     return wrong or [
@@ -65,8 +70,8 @@ def _without_account(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
         for line, figures in unaccounted(page, not_recorded):
             more = f" and {len(figures) - _SHOWN} more" if len(figures) > _SHOWN else ""
             yield fails(
-                f"{page.relative_to(root)}:{line}: no claim, generated table or mark accounts for "
-                f"{', '.join(figures[:_SHOWN])}{more}"
+                f"{page.relative_to(root)}:{line}: nothing accounts for "
+                f"{', '.join(figures[:_SHOWN])}{more}; docs/claims.md names what can"
             )
 
 
@@ -133,6 +138,30 @@ def _of_others(root: Path) -> Iterator[CheckFinding]:
             yield fails(f"{page.relative_to(root)}: its table is not that of its files")
 
 
+def _of_evidence(root: Path) -> Iterator[CheckFinding]:
+    """The table of what the checks say of each folder of evidence, where a page has it."""
+    page = root / _EVIDENCE_PAGE
+    text = read_page(page) if page.is_file() else ""
+    shown = generated_tables(text).get(_EVIDENCE)
+    if shown is not None and shown != evidence_table():
+        yield fails(f"{_EVIDENCE_PAGE}: its table is not what the checks say of the evidence")
+
+
+def evidence_table() -> str:
+    """A row for each folder of evidence: the checks of one run that fail."""
+    folders = sorted(folder for folder in evidence.FOLDER.iterdir() if folder.is_dir())
+    failing = {folder.name: _failing(folder) for folder in folders}
+    passing = sum(not checks for checks in failing.values())
+    rows = [f"| {name} | {', '.join(checks)} |" for name, checks in failing.items() if checks]
+    counted = f"{passing} of {len(failing)} folders pass every check; the others:"
+    return "\n".join(["", counted, "", "| evidence | fails |", "|---|---|", *rows, "", ""])
+
+
+def _failing(folder: Path) -> list[str]:
+    findings = judge_runs(RunComparison(runs=(load_run(folder),)))
+    return list(dict.fromkeys(f.check for f in findings if f.verdict == "fails"))
+
+
 def _reappearing(root: Path, pages: list[Path]) -> Iterator[CheckFinding]:
     for path in sorted((root / "claims" / "withdrawn").glob("*.toml")):
         withdrawn = _withdrawn(path)
@@ -166,6 +195,9 @@ def _write(root: Path = CHECKOUT) -> None:
     for page in {stated.page for stated in claims.values()}:
         table = partial(verdict_table, page, claims, verdicts)
         (root / page).write_text(written(read_page(root / page), {_VERDICTS: table}))
+    page = root / _EVIDENCE_PAGE
+    if page.is_file():
+        page.write_text(written(read_page(page), {_EVIDENCE: evidence_table}))
 
 
 if __name__ == "__main__":
