@@ -59,7 +59,7 @@ def test_a_commit_that_no_branch_of_a_remote_leads_to_is_not_public(tmp_path):
         "FAIL  train-ablation-h200: commit"
     )
     nowhere = assay("verify", RUN, "--remote", tmp_path / "no", "--json", cwd=tmp_path)
-    assert nowhere.returncode == 0 and "cannot be asked" in nowhere.stdout
+    assert nowhere.returncode == 1 and "cannot be asked" in nowhere.stdout
 
 
 def test_all_claims_of_this_house_hold(tmp_path):
