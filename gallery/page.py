@@ -6,9 +6,9 @@ write: whether it is sound, and words of which a right cause holds one.
 """
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,19 @@ from assay.host import CHECKOUT
 from assay.records import explanation, verdicts
 from assay.records.schema import Record
 from assay.verify import evidence
+from assay.verify.pages import tables
 
 HERE = Path(__file__).parent
 PAGE = CHECKOUT / "docs/results/public-kernels.md"
 # The study, its part in JAX, and what was checked again; of each wrapper the last counts.
 EVIDENCE = ("gallery-cpu", "gallery-jax-cpu", "gallery-hkproj-cpu")
-_MARK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _EXPLANATIONS = 4  # in the table
 
 
 def written(text: str, records: Sequence[Record]) -> str:
     """The page with every marked table made anew."""
-    made = {"implementations": implementations(records), "score": score(records)}
-    return _MARK.sub(lambda mark: mark[1] + made[mark[2]] + mark[3], text)
+    made = {"implementations": partial(implementations, records), "score": partial(score, records)}
+    return tables.written(text, made)
 
 
 def implementations(records: Sequence[Record]) -> str:

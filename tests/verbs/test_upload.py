@@ -82,7 +82,7 @@ def test_a_run_becomes_a_bundle_on_the_way(tmp_path):
 
 
 def test_a_run_that_fails_a_check_is_not_sent(tmp_path):
-    run = EVIDENCE / "quickstart-h200"
+    run = EVIDENCE / "check-h200"
     done = assay("publish", run, "--upload", "folder:up", cwd=tmp_path)
     assert done.returncode == 1 and "NOT PUBLISHED" in done.stdout
     assert not (tmp_path / "up").exists()

@@ -170,6 +170,7 @@ For people who run ablations: what each step builds. Made from the registry by
 variant may carry options of its own: `GPT2_RACT+ct_mode=max+ct_k=4`. A trailing 0 or 1 behind a
 named step, as old scripts write it, is taken off with a warning.
 
+<!-- set -->
 | step | also | variant | options | what it is |
 |---|---|---|---|---|
 {rows}
