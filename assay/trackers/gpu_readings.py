@@ -46,7 +46,7 @@ _OF_ASSAY = {
 
 @dataclass(frozen=True, kw_only=True)
 class GpuReading:
-    """What one sample says of one GPU; time in seconds."""
+    """A sample of one GPU; time in seconds."""
 
     time: float
     values: Mapping[str, float]  # by QUANTITIES

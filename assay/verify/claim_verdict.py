@@ -130,10 +130,10 @@ def _unlike(sides: list[Record]) -> str:
 def _misworded(claim: Claim, sides: list[Record]) -> str | None:
     """Say where the sentence has not the figure, or has it with another unit than the record."""
     shown = re.escape(claim.holds.shown)
-    said = re.search(rf"(?<![\d.,]){shown}(?![\d]|[.,]\d)\s?(\S*)", claim.says)
-    if said is None:
+    printed = re.search(rf"(?<![\d.,]){shown}(?![\d]|[.,]\d)\s?(\S*)", claim.says)
+    if printed is None:
         return f"its sentence does not say {claim.holds.shown}"
-    word = said[1].rstrip(".,;:)")
+    word = printed[1].rstrip(".,;:)")
     if len(sides) == 1 and word in _UNITS and sides[0].unit in _UNITS and word != sides[0].unit:
         return f"its sentence says {word}, its record {sides[0].unit}"
     return None

@@ -245,8 +245,8 @@ def test_a_subject_that_was_timed_and_hardly_checked_is_named() -> None:
             for r in DECODED.records
         ),
     )
-    (found,) = [f for f in judge(RunComparison(runs=(unexamined,))) if f.verdict == "fails"]
-    assert found.check == "cases" and "dense:sdpa_cudnn (0)" in found.reason
+    (finding,) = [f for f in judge(RunComparison(runs=(unexamined,))) if f.verdict == "fails"]
+    assert finding.check == "cases" and "dense:sdpa_cudnn (0)" in finding.reason
 
 
 def test_a_peer_in_another_dtype_is_none() -> None:
@@ -260,8 +260,8 @@ def test_a_peer_in_another_dtype_is_none() -> None:
                 None if (r.subject, r.workload.spec["dtype"]) == (p, d) else r
             ),
         )
-        (found,) = [f for f in judge(RunComparison(runs=(left,))) if f.verdict == "fails"]
-        assert found.check == "baseline" and f"quickstart-h200 in {dtype}" in found.reason
+        (finding,) = [f for f in judge(RunComparison(runs=(left,))) if f.verdict == "fails"]
+        assert finding.check == "baseline" and f"quickstart-h200 in {dtype}" in finding.reason
 
 
 DECODED, CACHED = load(FOLDER / "decode-h200"), load(FOLDER / "kv-quality-float32-h200")
@@ -376,8 +376,8 @@ def test_a_missing_optimizer_is_named_and_a_word_for_many_models_is_not() -> Non
 def test_what_neither_run_says_is_not_tested() -> None:
     silent = [with_data(run, FINAL, eval_stream=None) for run in (A, B)]
     findings = judge(RunComparison(runs=tuple(silent)))
-    (found,) = [f for f in findings if "eval_stream" in f.reason]
-    assert found.verdict == "not tested"
+    (finding,) = [f for f in findings if "eval_stream" in f.reason]
+    assert finding.verdict == "not tested"
 
 
 def test_runs_that_share_nothing_are_refused() -> None:

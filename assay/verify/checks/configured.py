@@ -37,7 +37,7 @@ def _contradictions(run: ComparedRun, record: Record) -> Iterator[str]:
 
 
 def _facts(run: ComparedRun) -> Iterator[str]:
-    """What run.json says twice."""
+    """Contradictions between the configuration and the other entries of run.json."""
     dtype, compiled = run.symbol("TRAIN_DTYPE"), run.symbol("TRAIN_COMPILED")
     if dtype and run.run.dtype and dtype not in run.run.dtype:
         yield f"TRAIN_DTYPE is {dtype}, the run's dtype {', '.join(run.run.dtype)}"

@@ -42,8 +42,8 @@ def differing(comparison: RunComparison) -> set[str]:
 
 
 def _unsaid(*runs: ComparedRun) -> set[str]:
-    """What one of two runs says and the other, which a tracker holds, does not. Where one program
-    wrote both, what one says alone is a difference."""
+    """Names that one of two runs gives and the other, which a tracker holds, does not. Where one
+    program wrote both, such a name is a difference like any other."""
     if _of_one_program(*runs):
         return set()
     first, second = (_facts(run) for run in runs)

@@ -65,7 +65,7 @@ class SealedBundle:
 
     @property
     def notes(self) -> list[str]:
-        """What the reports lack, and why."""
+        """Parts that the reports lack, and why."""
         return list(dict.fromkeys(note for built in self.built.values() for note in built.notes))
 
 

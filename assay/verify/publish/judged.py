@@ -26,8 +26,8 @@ class JudgedRuns:
 
     @property
     def failing(self) -> list[tuple[str, CheckFinding]]:
-        """What fails, with the run or the pair that it fails for; what fails for a run is not
-        said again for its pair."""
+        """Failures, each with the run or the pair that it is of; one of a run is not repeated for
+        its pair."""
         names: dict[CheckFinding, str] = {}
         for name, finding in self._named():
             if finding.verdict == "fails":

@@ -16,7 +16,7 @@ KIND = "destinations"
 
 @dataclass(frozen=True, kw_only=True)
 class SentBundle:
-    """What went, or would go, where; files by name with their bytes."""
+    """A bundle that went, or would go, to a place; files by name with their bytes."""
 
     place: str
     files: dict[str, int]
