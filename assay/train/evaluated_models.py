@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from assay.errors import BadInput
+from assay.frameworks.torch import first_calls
 from assay.models.gpt2 import checkpoint
 from assay.models.pretrained import catalog, language_model
 from assay.train import data, description, saved_state
@@ -44,6 +45,7 @@ def opened(
 ) -> TextModel:
     """The model called `name`: a folder of a saved state, whose data lies in `data_folder`, or
     what models/pretrained/catalog.py opens."""
+    first_calls.resolve()
     if (Path(name) / saved_state.LAST).is_file():
         return _saved(name, dtype, device, data_folder, folders)
     return of_pretrained(catalog.open_model(name, dtype=dtype, device=device))

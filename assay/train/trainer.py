@@ -19,6 +19,7 @@ import torch
 from torch.utils.checkpoint import checkpoint as recomputed
 
 from assay.errors import BadInput
+from assay.frameworks.torch import first_calls
 from assay.instruments.out_of_memory import ran_out
 from assay.models.gpt2 import checkpoint, variants
 from assay.models.gpt2.sizes import ModelSize, sized
@@ -291,6 +292,7 @@ def _identity(settings: TrainSettings) -> dict[str, Any]:
 def prepare_process(settings: TrainSettings, device: str) -> None:
     """Set switches of torch for the whole process; its libraries read some of them once, when they
     first compute."""
+    first_calls.resolve()
     if device != "cpu":
         torch.set_float32_matmul_precision("high")
         os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")

@@ -30,6 +30,7 @@ from assay.frameworks.torch.arrays import (
     trained,
 )
 from assay.frameworks.torch.copies import input_copies
+from assay.frameworks.torch.first_calls import resolve
 from assay.frameworks.torch.memory import counted_peak, peak, saved_bytes, workspace_bytes
 from assay.frameworks.torch.operators import operations
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
@@ -77,3 +78,5 @@ __all__ = [
     "trained",
     "workspace_bytes",
 ]
+
+resolve()  # before any thread of a user's code can make the first call
