@@ -51,7 +51,13 @@ def keys(
         own = _metrics(run)
         others += sum(row["kind"] == "other" for row in own)
         rows += [
-            {"run": letter(place), "name": run.name, "identity": run.identity, **row}
+            {
+                "run": letter(place),
+                "project": run.project,
+                "name": run.name,
+                "identity": run.identity,
+                **row,
+            }
             for row in own
             if row["kind"] != "other" and (not metric or row["metric"] in metric)
         ]
@@ -101,12 +107,24 @@ def _show_runs(runs: "Sequence[TrackerRun]") -> None:
         steps = [row.step for row in run.history if row.step is not None]
         span = f"{min(steps):,} to {max(steps):,}" if steps else "no history"
         remarks = "; ".join(run.remarks)
-        rows.append((letter(place), run.name, run.identity or "—", span, run.state or "—", remarks))
-    if any(row[-1] for row in rows):
-        table("Runs", ("run", "name", "identity", "steps", "state", "remarks"), rows)
-    else:
-        columns = ("run", "name", "identity", "steps", "state")
-        table("Runs", columns, [row[:-1] for row in rows], spare=("state",))
+        rows.append(
+            {
+                "run": letter(place),
+                "project": run.project or "—",
+                "name": run.name,
+                "identity": run.identity or "—",
+                "steps": span,
+                "state": run.state or "—",
+                "remarks": remarks,
+            }
+        )
+    columns = [*rows[0]]
+    if len({row["project"] for row in rows}) == 1:
+        columns.remove("project")
+    if not any(row["remarks"] for row in rows):
+        columns.remove("remarks")
+    spare = () if "remarks" in columns else ("state",)
+    table("Runs", columns, [tuple(row[c] for c in columns) for row in rows], spare=spare)
 
 
 def _show_keys(kind: str, rows: list[dict[str, Any]]) -> None:

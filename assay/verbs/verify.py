@@ -135,7 +135,7 @@ def _tell(
     print(f"{word}  {names}{': ' if wrong else ''}{', '.join(wrong)}")
     counts = [sum(f.verdict == verdict for f in findings) for verdict in _COUNTED]
     print(
-        "{} findings hold, {} fail, {} could not be tested".format(*counts)
+        "findings: {} hold, {} fail, {} could not be tested".format(*counts)
         + (f"; treatment: {', '.join(treatment)}" if treatment else "")
     )
     rows = tuple((f.verdict, f.check, f.reason) for f in findings)

@@ -94,6 +94,7 @@ PICKED = [
     ("checkpointing", "order", "graph"),
     [pytest.param(*c, marks=() if c in PICKED else pytest.mark.slow) for c in COMBINATIONS],
 )
+@pytest.mark.sampled
 def test_records_are_those_of_the_model_as_written(tmp_path, graphs, checkpointing, order, graph):
     kept, backend = graphs
     model = made.Plain(reentrant=CHECKPOINTING[checkpointing])
@@ -186,6 +187,7 @@ def test_graph_breaks(tmp_path):
         pytest.param("gpt2", "compiled before", "eager", marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled
 def test_transformers(tmp_path, kind, order, backend):
     model = made.transformer(kind, layers=2).eval()
     ids = made.tokens()

@@ -79,6 +79,7 @@ def test_the_kernel_was_in_the_path(name, monkeypatch):
     assert (right - wrong).abs().max() > 1e-2 * right.abs().max()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("layout", ["k16v8", "k8v8", "int8"])
 def test_an_encoded_cache_is_read_as_it_is_kept(layout):
     """As through the decoded cache, but for the order of additions; every byte is counted once."""

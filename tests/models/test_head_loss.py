@@ -133,6 +133,7 @@ print("compiled for sm_90")
 """
 
 
+@pytest.mark.slow
 def test_the_kernel_compiles_for_an_h200_without_one():
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "0"}

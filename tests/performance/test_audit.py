@@ -130,6 +130,7 @@ def test_measurements_of_real_machines_stand(path):
         assert not audit.violations(measurements, ceilings)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("length", [1, 16, 128, 512])
 def test_tiny_and_cache_resident_workloads_stand(length):
     spec = WorkloadSpec(

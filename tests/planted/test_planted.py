@@ -75,6 +75,7 @@ def text(failures: list[tuple[str, str, str]]) -> str:
     return "\n".join(f"{probe}: {reason} | {cause}" for probe, reason, cause in failures)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("defect", params(FEW_CASES, slow=False))
 def test_a_few_cases_catch_and_explain_it(defect, tmp_path):
     path = defect.write(tmp_path)

@@ -139,6 +139,7 @@ QUICK = ("float16", "multiples of 128", "powers of two", "few tokens", "compiler
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in KERNELS]
 )
+@pytest.mark.sampled
 def test_limits_are_found_and_what_is_wrong_inside(name, tmp_path):
     kernel = KERNELS[name]
     path = kernel.write(tmp_path / "restricted.py")

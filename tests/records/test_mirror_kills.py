@@ -70,6 +70,7 @@ def killed_at_random(place: Place, *, kills: int, seed: int) -> None:
     assert trackio_rest(place.trackio) == recorded_rest(place.run)
 
 
+@pytest.mark.slow
 def test_six_kills_lose_and_double_nothing(tmp_path):
     killed_at_random(new_place(tmp_path), kills=6, seed=1)
 

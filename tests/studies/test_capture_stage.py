@@ -109,6 +109,7 @@ def test_a_text_longer_than_the_positions_of_a_model_is_refused(tmp_path):
         capture_once(request(tmp_path, tokens=3000))
 
 
+@pytest.mark.slow
 def test_a_study_that_does_not_capture(tmp_path):
     """Neither its stage nor a program in one of its processes."""
     kernel = tmp_path / "mine.py"

@@ -6,6 +6,7 @@ from study_process import StudyProcess
 from assay import host
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("engine", ["local", "pairs"])
 def test_each_cell_has_its_own_time_and_host(tmp_path, engine):
     """From one result to the next is a cell's time only where they run one after another: side by

@@ -49,6 +49,7 @@ def test_a_polite_request_ends_cleanly_and_the_rest_is_done_later(study, request
     assert study.done("nap").status == "ok"
 
 
+@pytest.mark.slow
 def test_done_is_gone_while_a_stage_is_being_mended(study):
     """Otherwise a kill in the meantime would leave the earlier result looking current."""
     assert study.run("nap", env={"ASSAY_TEST_NAP": "fail"}) == 1

@@ -109,6 +109,7 @@ def status(study: StudyProcess, *more: str) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_status_shows_the_cell_at_work_and_the_outcomes_so_far(study):
     mishap = {"ASSAY_TEST_MISHAP": "walk1:4:sleep"}
     process = study.start(*study.run_arguments("walk"), **mishap)

@@ -62,6 +62,7 @@ def test_each_start_is_a_session_and_keeps_those_before(study):
     assert study.run_json.config["STAGES"] == '"steady"'
 
 
+@pytest.mark.slow
 def test_a_session_begun_meanwhile_is_kept(study, monkeypatch):
     """run.json was read before the run was held, so a start between the two was overwritten."""
     study.run("steady")
@@ -123,6 +124,7 @@ def test_what_a_killed_start_left_behind_is_set_aside_and_reported(study):
     ],
     ids=["the stage's own file", "a file it imports"],
 )
+@pytest.mark.sampled
 def test_the_changed_is_run_again_with_the_new_code(study, file, before, after):
     study.run("steady", "nap")
     edit(study, file, before, after)
@@ -135,6 +137,7 @@ def test_the_changed_is_run_again_with_the_new_code(study, file, before, after):
     assert len({r.fingerprint for r in study.records("steady") if r.cell == "first"}) == 2
 
 
+@pytest.mark.slow
 def test_moving_the_plugins_changes_no_cell(study):
     study.run("steady")
     moved = study.folder / "moved"
@@ -145,6 +148,7 @@ def test_moving_the_plugins_changes_no_cell(study):
     assert study.diary() == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_a_cell_that_is_no_longer_asked_for_is_out_of_the_stages_result(study):
     """DONE went on to say that the stage had failed, for a cell that was no longer in it."""
     edit(study, "steady.py", "    begin(cell.name)", "    assert cell.name == 'first'")
@@ -167,6 +171,7 @@ def test_a_stage_restates_its_result_when_only_the_plan_changed(study):
     assert study.done("steady").cells == done.cells
 
 
+@pytest.mark.slow
 def test_the_skipped_is_run_when_its_package_appears(study):
     assert study.run("needing") == 0
     skipped = {r.subject: r for r in study.records("needing") if r.subject}

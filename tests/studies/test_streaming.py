@@ -113,6 +113,7 @@ def test_a_polite_request_keeps_the_batches_too(study):
     assert made(study, "walk1") == list(range(1, BATCHES + 1))
 
 
+@pytest.mark.slow
 def test_batches_that_are_made_again_are_dropped(study):
     with asleep(study):
         pass

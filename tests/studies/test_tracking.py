@@ -51,6 +51,7 @@ def _rows(study, project: str) -> list[dict]:
         return [json.loads(values) for (values,) in rows]
 
 
+@pytest.mark.slow
 def test_a_tracker_that_does_not_answer_harms_nothing(study):
     """W&B at an address where nobody is tries for 90 s; the study does not wait for that."""
     unreachable = {

@@ -67,6 +67,7 @@ class Running:
         wait_until(lambda: not any(map(is_alive, self.all)), "the end of every process")
 
 
+@pytest.mark.slow
 def test_a_killed_rank_ends_the_cell_with_its_reason(study, text) -> None:
     running = Running(study, text)
     os.kill(running.ranks[1], signal.SIGKILL)

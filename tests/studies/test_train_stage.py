@@ -67,6 +67,7 @@ def test_nothing_is_trained_without_its_gates(text, tmp_path) -> None:
         ({"TRAIN_LEARNING_RATE": "1e30", "TRAIN_CLIP": "1e30"}, "try a lower"),
     ],
 )
+@pytest.mark.sampled
 def test_what_ends_a_run_is_told_in_words(text, tmp_path, changes, words) -> None:
     study = StudyProcess(folder=tmp_path)
     chosen = settings(text, MODELS="GPT2", TRAIN_SEEDS="0", **changes)
@@ -89,6 +90,7 @@ def test_entries_that_cannot_be_meant_are_refused() -> None:
             kconfig.load(None, [entry])
 
 
+@pytest.mark.slow
 def test_one_step_covers_every_arm_with_its_data(text, tmp_path) -> None:
     chosen = settings(text, MODELS="GPT2,GPT2_MLA_KV", STAGES="models,train")
     study = kconfig.load(None, [f"{name}={value}" for name, value in chosen.items()])

@@ -37,6 +37,7 @@ def measured(subject):
 @pytest.mark.parametrize(
     "name", [pytest.param("gemma:xla", marks=pytest.mark.slow), "gemma_fast:xla"]
 )
+@pytest.mark.sampled
 def test_prefill_and_decode_give_the_whole_pass(name, heads, kv_heads):
     inputs = make(replace(SPEC, heads=heads, kv_heads=kv_heads))
     results = measured(bind(name, inputs, host=host.inspect(), device="cpu"))

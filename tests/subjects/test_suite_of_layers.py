@@ -26,6 +26,7 @@ SPEC = WorkloadSpec(
 @pytest.mark.parametrize(
     "name", [pytest.param("gemma:xla", marks=pytest.mark.slow), "gemma_fast:xla"]
 )
+@pytest.mark.sampled
 def test_a_sound_layer_passes(name, probe):
     subject = bind(name, make(SPEC), host=host.inspect(), device="cpu")
     (result,) = probe.measure(subject, subject.workload, host.inspect())
@@ -53,6 +54,7 @@ def test_a_softmax_without_its_maximum_is_found():
     assert result.status == "failed" and "values of out are not finite" in result.reason
 
 
+@pytest.mark.slow
 def test_a_layer_with_other_bits_each_time_is_found():
     calls = iter(range(1, 100))
 

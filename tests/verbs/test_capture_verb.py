@@ -17,6 +17,7 @@ SLOW = pytest.mark.slow  # others capture these models without a process of thei
 MODELS = ["random:llama", *(pytest.param(f"random:{n}", marks=SLOW) for n in ("qwen3", "gpt2"))]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("model", MODELS)
 def test_prefill_and_decode(tmp_path, model):
     done = assay("capture", "run", "--hf", model, *SMALL, "--to", "store", cwd=tmp_path)

@@ -91,6 +91,7 @@ def test_one_table_and_how_to_debug_what_fails(tmp_path):
     assert done.stdout.count("fails") == 1, "one table"
 
 
+@pytest.mark.slow
 def test_what_was_not_examined_is_said_first(tmp_path):
     """A model whose cache is called past_key_values decodes wrongly; "8/8" and "holds" was all."""
     text = FORGETFUL.replace("cache=None", "past_key_values=None")

@@ -47,6 +47,7 @@ def test_a_check_that_ran_out_of_time_does_not_hold_and_nothing_is_timed(tmp_pat
     assert "not timed: its accuracy: incomplete:" in refused["reason"]
 
 
+@pytest.mark.slow
 def test_a_file_that_fails_on_import_exits_2_and_the_others_go_on(tmp_path):
     (tmp_path / "broken.py").write_text(IDENTITY + "\nimport a_package_that_is_not_there\n")
     done = assay("check", "broken.py", "eager", *SMALL, "--json", cwd=tmp_path)
@@ -151,6 +152,7 @@ def attention(q, k, v, *, causal, scale):
 """
 
 
+@pytest.mark.slow
 def test_the_command_that_repeats_a_failure_runs_its_probe(tmp_path):
     """`--workload NAME` alone looks at accuracy and gradients: what purity had seen was right."""
     (tmp_path / "remembers.py").write_text(REMEMBERS)

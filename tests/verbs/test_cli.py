@@ -244,6 +244,7 @@ def test_a_frozen_study_cannot_leave_its_folder(tmp_path):
     assert done.returncode == 2 and "cannot name a folder" in done.stderr
 
 
+@pytest.mark.slow
 def test_make_starts_anew_where_an_old_run_cannot_be_read(tmp_path):
     old = tmp_path / "results" / "unnamed" / "20200101T000000.000Z-0000"
     old.mkdir(parents=True)

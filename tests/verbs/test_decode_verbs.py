@@ -35,6 +35,7 @@ def test_a_file_of_ones_own_is_held_to_cases(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_workload_that_is_named_is_what_is_asked_about(tmp_path):
     done = assay("check", "decode/sdpa,decode/k8v8:dequantised", *STEP, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

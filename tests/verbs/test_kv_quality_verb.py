@@ -78,6 +78,7 @@ def test_what_cannot_be_read_is_refused_before_a_run(tmp_path, words, options, m
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_nothing_that_was_asked_for_could_be_read(capsys, tmp_path):
     code, _ = records(kv.quality, capsys, tmp_path, "random:llama", layout="int4,k8v8_frozen")
     assert code == 3
@@ -91,6 +92,7 @@ def test_a_window_counts_in_bytes(capsys, tmp_path):
     assert sizes["int4"] == (16 * sizes["dense"] + 16 * sizes["dense"] * 0.140625) / 32
 
 
+@pytest.mark.slow
 def test_layouts_that_a_model_cannot_have_are_said(capsys, tmp_path):
     code, rows = records(kv.quality, capsys, tmp_path, "random:llama", layout="int4,k16v8")
     reasons = {row["subject"]: row.get("reason") for row in rows if row["metric"] == "cache_proof"}

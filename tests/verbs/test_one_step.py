@@ -37,6 +37,7 @@ def test_a_study_that_works_leaves_no_run_behind(tmp_path):
     ],
     ids=["raises", "ends its process", "is wrong"],
 )
+@pytest.mark.sampled
 def test_a_kernel_that_fails_is_repeated_by_the_printed_command(tmp_path, body, reason, stack):
     kernel = tmp_path / "boom.py"
     kernel.write_text(KERNEL.format(body=body))
@@ -125,6 +126,7 @@ def test_make_asks_for_one_step():
     assert "$(if $(filter-out 0,$(DRY_RUN)),--one-step,--continue) --config .config" in recipe
 
 
+@pytest.mark.slow
 def test_an_arm_of_a_training_study_is_repeated_by_its_model_and_optimizer(tmp_path):
     """The arm GPT2/NAME is no model: the command names both."""
     (tmp_path / "stuck.py").write_text(

@@ -182,6 +182,7 @@ def test_a_run_of_two_that_was_exchanged_is_found(two, tmp_path):
     assert done.returncode == 1 and "contradicts runs/again/run.json: seed" in done.stdout
 
 
+@pytest.mark.slow
 def test_one_of_several_runs_is_compared_by_its_own_folder(two, published, tmp_path):
     done = assay("verify", two[0], published[0], cwd=tmp_path)
     assert done.returncode == 2 and "name one of them, such as" in done.stderr

@@ -12,6 +12,7 @@ LLAMA = {"num_hidden_layers": 32, "num_attention_heads": 32, "hidden_size": 4096
 FORK = ["--vllm", "0.18.1.dev3+g2315e62e2", "--flashinfer", "0.6.7+g2b532f7"]
 
 
+@pytest.mark.slow
 def test_the_verb(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     words = ["kv", "recipe", tmp_path]

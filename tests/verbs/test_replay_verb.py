@@ -64,6 +64,7 @@ def test_some_records_by_words(store, tmp_path):
     assert not any("captured-s0-l0" in cell for cell in cells)
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_refused_and_the_other_record_goes_on(store, tmp_path):
     file = store.path / store.manifest().records[0].file
     content = bytearray(file.read_bytes())

@@ -60,6 +60,7 @@ def test_values_that_are_not_finite_are_left_out_and_counted(files):
     assert "values that are not finite are left out: 1 of val_loss in B" in done.stdout
 
 
+@pytest.mark.slow
 def test_pictures_of_groups_and_of_a_change_are_drawn_at_300_dpi(files):
     import matplotlib.image
 

@@ -10,6 +10,7 @@ SMALL = ["TRAIN_LAYERS=1", "TRAIN_HEADS=1", "TRAIN_WIDTH=16", "TRAIN_LENGTH=16",
 SETS = [word for entry in SMALL for word in ("--set", entry)]
 
 
+@pytest.mark.slow
 def test_one_step_is_a_quick_try(tmp_path):
     (tmp_path / "text").mkdir()
     for number in range(20):

@@ -78,6 +78,7 @@ def test_a_probe_of_correctness_may_return_dicts(tmp_path):
         ("bench", "STAGE = 'bench'\n"),
     ],
 )
+@pytest.mark.sampled
 def test_a_probe_that_raises_is_named_as_the_one_that_does(tmp_path, verb, head):
     """`raises ZeroDivisionError` stood under the implementation, which had done nothing wrong."""
     (tmp_path / "half.py").write_text(f"{head}\n\ndef measure(call, *_):\n    call()\n    1 / 0\n")

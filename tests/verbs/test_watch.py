@@ -192,6 +192,7 @@ def test_bad_input_is_said_in_words(trained, tmp_path):
         assert done.returncode == 2 and "metrics.jsonl:1: not a record" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_is_followed_while_it_is_trained_and_left_with_ctrl_c(tmp_path, started):
     """Before it has begun, in a window that changes its size, then left: the cursor is back. The
     run goes on, and is interrupted when its own process is."""

@@ -71,6 +71,12 @@ def link(folder: Path, draw: random.Random) -> None:
     (folder / f"{draw.randrange(10**6)}").symlink_to(draw.choice(files(folder)))
 
 
+def add_folder(folder: Path, draw: random.Random) -> None:
+    (folder / draw.choice([".", "figures"]) / f"{draw.randrange(10**6)}" / "empty").mkdir(
+        parents=True
+    )
+
+
 def remove(folder: Path, draw: random.Random) -> None:
     draw.choice([p for p in files(folder) if p.name != MANIFEST]).unlink()
 
@@ -131,7 +137,7 @@ def edit_value(folder: Path, draw: random.Random) -> None:
 
 
 KINDS: list[Callable[[Path, random.Random], None]] = [
-    flip, flip, flip, cut, swap, add, link, remove, rename, rename_run, rename_folder,
+    flip, flip, flip, cut, swap, add, add_folder, link, remove, rename, rename_run, rename_folder,
     edit_manifest, edit_counts, edit_value,
 ]  # fmt: skip
 
@@ -160,10 +166,12 @@ def test_every_random_change_is_found_by_the_digest(sealed, tmp_path, changes):
 
 
 def restore(folder: Path, whole: dict[Path, bytes]) -> None:
-    for path in folder.rglob("*"):
+    for path in sorted(folder.rglob("*"), reverse=True):  # a folder after what it holds
         name = path.relative_to(folder)
         if path.is_symlink() or (path.is_file() and name not in whole):
             path.unlink()
+        elif path.is_dir() and not any(path.iterdir()):
+            path.rmdir()
     for name, content in whole.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if not (folder / name).exists() or (folder / name).read_bytes() != content:
@@ -171,7 +179,7 @@ def restore(folder: Path, whole: dict[Path, bytes]) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [rename_run, rename_folder, edit_manifest, add, remove, rename, link]
+    "kind", [rename_run, rename_folder, edit_manifest, add, add_folder, remove, rename, link]
 )
 def test_without_a_digest_what_the_files_contradict_is_found(sealed, tmp_path, kind):
     for seed in range(20):

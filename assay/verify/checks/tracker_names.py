@@ -16,7 +16,7 @@ def _of(run: ComparedRun) -> list[CheckFinding]:
     assert origin is not None
     findings = [not_tested(f"{run.name}: {remark}") for remark in origin.remarks]
     if origin.unsaid:
-        findings.append(not_tested(f"{run.name} does not say: {', '.join(origin.unsaid)}"))
+        findings.append(not_tested(f"{run.name}: not in its tracker: {', '.join(origin.unsaid)}"))
     if origin.mirrored:
         findings.append(holds(f"{run.name}: {len(run.run.config)} symbols, mirrored by assay"))
     return findings

@@ -41,7 +41,11 @@ def inspect(bundle: Path, digest: str | None = None) -> list[CheckFinding]:
     if not bundle.is_dir():
         raise BadInput(f"there is no folder {bundle}; name one that `assay publish` made")
     if not is_bundle(bundle):
-        return [_of_bundle(fails(f"{MANIFEST} is missing: nothing here can have a digest"))]
+        return [
+            _of_bundle(
+                fails(f"{MANIFEST} is missing: without it, nothing says what the bundle held")
+            )
+        ]
     sealed = [*look(bundle, digest)]
     if are_comparable(sealed):
         sealed += compare_with_records(bundle)

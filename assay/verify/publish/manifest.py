@@ -118,10 +118,14 @@ def counts(findings: Sequence[CheckFinding]) -> FindingCounts:
 
 
 def files_below(folder: Path) -> set[str]:
-    """All files below but the manifest, by their names from there; a link is one, whatever it
-    leads to."""
-    files = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    """All files below but the manifest, by their names from there. A link is one, whatever it leads
+    to, and so is a folder without files."""
+    files = (path for path in folder.rglob("*") if path.is_symlink() or not _has_entries(path))
     return {path.relative_to(folder).as_posix() for path in files} - {MANIFEST}
+
+
+def _has_entries(path: Path) -> bool:
+    return path.is_dir() and any(path.iterdir())
 
 
 def mark(path: Path) -> FileMark:

@@ -59,7 +59,7 @@ def of_history(
     place = {
         "run": tracked.identity or tracked.name,
         "stage": _STAGE,
-        "cell": tracked.label if runs > 1 else f"{subject}/s{read.seed}",
+        "cell": tracked.label if runs > 1 else _cell(subject, read.seed),
         "subject": subject,
     }
     about: dict[str, Any] = {"seed": read.seed} if read.seed is not None else {}
@@ -80,6 +80,10 @@ def of_history(
         if "tokens" in data and not tokens:
             read_as["tokens"] = "step × TRAIN_BATCH × TRAIN_LENGTH"
     return [*records, *_end(tracked, place)], read_as
+
+
+def _cell(subject: str, seed: int | None) -> str:
+    return subject if seed is None else f"{subject}/s{seed}"
 
 
 def _last_row(tracked: TrackerRun, metric: str) -> TrackerRow | None:

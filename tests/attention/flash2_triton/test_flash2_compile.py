@@ -23,6 +23,7 @@ def compiled(*options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_every_configuration_compiles_for_an_h200():
     report = compiled("--target", "sm_90", "--quick")
     assert all(f"\n{name} " in report for name in CONFIGS)

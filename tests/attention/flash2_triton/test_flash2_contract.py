@@ -253,6 +253,7 @@ assert q.grad.isfinite().all()
 """
 
 
+@pytest.mark.slow
 def test_triton_may_have_been_imported_before():
     """Then Triton's own library functions are compiled ones, which an interpreter cannot call."""
     environ = {k: v for k, v in environment().items() if k != "TRITON_INTERPRET"}

@@ -33,6 +33,7 @@ def inputs(problem: Problem, *, grad: bool = True) -> list[torch.Tensor]:
     ],
     ids=["plain", "lengths_and_window", "packed"],
 )
+@pytest.mark.sampled
 def test_operator_rules(batch, extras):
     """torch's own checks: schema, fake tensors, autograd, and tracing with dynamic shapes."""
     problem = Problem(batch=batch, queries=9, keys=9, dtype="float32")
