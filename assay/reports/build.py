@@ -112,10 +112,13 @@ def _write(path: Path, text: str) -> Path:
 
 def _write_figures(folder: RunFolder, prints: dict[str, bytes]) -> tuple[Path, ...]:
     """Write the figures, and remove those of an earlier build that are no longer drawn."""
-    figures = make_folder(folder.path / "figures")
+    figures = folder.path / "figures"
     written = {figures / f"{stem}.png": content for stem, content in prints.items()}
     for stale in set(figures.glob("*.png")) - set(written):
         stale.unlink()
+    if not written:
+        return ()
+    make_folder(figures)
     for path, content in written.items():
         write_atomically(path, content)
     return tuple(written)

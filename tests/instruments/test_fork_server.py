@@ -297,6 +297,7 @@ def test_a_fork_that_was_being_made_ends_with_its_server(tmp_path, monkeypatch):
     forget_servers()
     try:
         assert "ended" in ask("counts", to=1, imports=["ends_while_forking"]).ending
+        wait_until(lambda: forked.read_text())
         pid = int(forked.read_text())
         wait_until(lambda: not is_alive(pid))
     finally:

@@ -102,13 +102,16 @@ def test_one_step_covers_every_arm_with_its_data(text, tmp_path) -> None:
 
 
 def kill_and_resume(study: StudyProcess, text: Path, *, kills: int) -> None:
-    """Kill all processes again and again, each time some batches further on."""
+    """Kill all processes again and again, each time some batches further on. Where steps are fast
+    it may be through before the last kill."""
     chosen = settings(text, MODELS="GPT2", TRAIN_SEEDS="0", TRAIN_STEPS=LONG)
     draw, arguments = random.Random(kills), study.run_arguments("models", "train", **chosen)
-    for _ in range(kills):
+    for number in range(kills):
         process, beyond = study.start(*arguments), batches(study) + draw.randint(1, 5)
         wait_until(lambda p=process, n=beyond: p.poll() is not None or batches(study) >= n, "it")
-        assert process.poll() is None, study.stderr
+        if process.poll() is not None:
+            assert process.returncode == 0 and number > kills // 3, study.stderr
+            break
         time.sleep(draw.uniform(0, 0.2))
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
