@@ -290,8 +290,7 @@ def _identity(settings: TrainSettings) -> dict[str, Any]:
 
 
 def prepare_process(settings: TrainSettings, device: str) -> None:
-    """Set switches of torch for the whole process; its libraries read some of them once, when they
-    first compute."""
+    """Set switches of torch, some of which its libraries read once, when they first compute."""
     first_calls.resolve()
     if device != "cpu":
         torch.set_float32_matmul_precision("high")
