@@ -129,11 +129,41 @@ def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
     }
 
 
-def fingerprint(stage: str, cell: Cell, host: Host) -> str:
-    """Changes with whatever the cell measures: options, thresholds, code, packages."""
+@dataclass(frozen=True, kw_only=True)
+class CellCode:
+    """Code that a cell runs: digests of its files, and the packages that they import."""
+
+    files: dict[str, list[str]]
+    packages: tuple[str, ...]
+    missing: dict[str, tuple[str, ...]]  # those that are not installed here, by subject
+
+
+def code_of(stage: str, cell: Cell) -> CellCode:
+    """Read the code behind a cell."""
     used = parts(stage, cell)
-    packages = sorted({name for plugin in used for name in plugin.requires} | {"numpy"})
     subject = [subjects.file_of(cell.kind)] if cell.workload else []
+    return CellCode(
+        files=code_digests(*(plugin.path for plugin in used), *subject, *cell.files),
+        packages=tuple(sorted({name for plugin in used for name in plugin.requires} | {"numpy"})),
+        missing={
+            n: plugin.missing for n, plugin in implementations(cell).items() if plugin.missing
+        },
+    )
+
+
+def code_key(cell: Cell) -> tuple[object, ...]:
+    """All of a cell that decides which code is behind it: equal for most cells of a stage."""
+    run_on = cell.subjects if cell.probes and cell.kind else ()
+    place = (cell.plugin_folders, cell.files, cell.workload is None)
+    return (cell.kind, cell.probe_kind, cell.probes, run_on, *place)
+
+
+def fingerprint(stage: str, cell: Cell, host: Host, code: CellCode | None = None) -> str:
+    """Changes with whatever the cell measures: options, thresholds, code, packages.
+
+    `code` is what `code_of` the cell returns, where that is known already.
+    """
+    code = code or code_of(stage, cell)
     described = msgspec.to_builtins(cell, enc_hook=os.fspath)
     for place in ("plugin_folders", "files", "folder", "durable_batches", "launch"):
         del described[place]  # their content counts, or where and how an attempt begins
@@ -141,7 +171,7 @@ def fingerprint(stage: str, cell: Cell, host: Host) -> str:
         {
             "stage": stage,
             "cell": described,
-            "files": code_digests(*(plugin.path for plugin in used), *subject, *cell.files),
-            "versions": {name: host.versions.get(name) for name in packages},
+            "files": code.files,
+            "versions": {name: host.versions.get(name) for name in code.packages},
         }
     )

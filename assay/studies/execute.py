@@ -6,7 +6,7 @@ at, resuming it does the cells that have no such record, and no other.
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -35,8 +35,9 @@ from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
 from assay.studies.cell import Cell, outcome
 from assay.studies.continuation import FolderOwner, next_attempt
+from assay.studies.earlier import EarlierRecords
 from assay.studies.job import CellLimits, CellResult, Job
-from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
+from assay.studies.plan import CellState, PlannedCell, PlannedStage
 from assay.studies.study import Study
 from assay.studies.tracking import Tracking
 from assay.workloads.workload import identity
@@ -65,15 +66,15 @@ class ActiveRun:
 
 def execute(active: ActiveRun, observer: Observer) -> list[Record]:
     """Run the cells that remain; returns its current records. The run must be held."""
-    records: list[Record] = []
+    records = EarlierRecords()
     supplied = False
     for planned in active.stages:
         stage = planned
         if supplied:  # what this stage is about may not have been there before
             stage = plan.make_stage(planned.name, active.study, active.host)
-        records += _do_stage(stage, active, records, observer)
+        records.extend(_do_stage(stage, active, records, observer))
         supplied = supplied or stage.supplies
-    return records
+    return list(records)
 
 
 def cell_limits(study: Study) -> CellLimits:
@@ -100,7 +101,7 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
 
 
 def _do_stage(
-    stage: PlannedStage, active: ActiveRun, earlier: Sequence[Record], observer: Observer
+    stage: PlannedStage, active: ActiveRun, earlier: EarlierRecords, observer: Observer
 ) -> list[Record]:
     folder = make_folder(active.folder.stage(stage.name))
     for left_behind in folder.glob(f"{SCRATCH}*"):
@@ -111,7 +112,9 @@ def _do_stage(
                 f"{log.set_aside_bytes} bytes of an unfinished cell set aside: {log.path}.torn"
             )
         before = runs.stage_records(active.folder, stage.name)
-        due = _due(stage, active, earlier, before)
+        hosts = plan.hosts_of(active.study, active.host)
+        states = plan.states(stage, active.host, hosts, before=before, earlier=earlier)
+        due = [state for state in states if state.why_due]
         observer.stage(stage.name, len(due), len(stage.cells))
         done = runs.read_done(active.folder, stage.name)
         stale = bool(due) or done is None or done.cells != _fingerprints(stage)
@@ -119,7 +122,7 @@ def _do_stage(
             active.folder.done_file(stage.name).unlink(missing_ok=True)
             for name in ("stdout.log", "stderr.log"):
                 (folder / name).touch()
-            for batch in _attempts(stage, due, active, before, earlier, log):
+            for batch in _attempts(stage, due, active, earlier, log):
                 log.append(batch)
                 end = batch[-1]
                 observer.cell(end.cell, end.status, end.reason, end.value or 0.0)
@@ -131,57 +134,37 @@ def _do_stage(
     return records
 
 
-def _due(
-    stage: PlannedStage, active: ActiveRun, earlier: Sequence[Record], before: Sequence[Record]
-) -> list[tuple[PlannedCell, Obstacles]]:
-    due, hosts = [], plan.hosts_of(active.study, active.host)
-    for planned in stage.cells:
-        blocked = plan.obstacles(stage, planned.cell, active.host, earlier)
-        if plan.why_due(stage, planned, before, hosts, blocked):
-            due.append((planned, blocked))
-    return due
-
-
 def _attempts(
     stage: PlannedStage,
-    due: Sequence[tuple[PlannedCell, Obstacles]],
+    due: Sequence[CellState],
     active: ActiveRun,
-    before: Sequence[Record],
     earlier: Sequence[Record],
     log: Log,
 ) -> Iterator[list[Record]]:
     """The records that end each due cell, one batch per cell."""
-    by_cell: dict[str, list[Record]] = {planned.cell.name: [] for planned, _ in due}
-    for record in before:
-        if record.cell in by_cell:
-            by_cell[record.cell].append(record)
-    waiting = {planned.cell.name: (planned, blocked) for planned, blocked in due}
+    waiting = {state.planned.cell.name: state for state in due}
     engine = plugins.load(plugins.find("engines", active.study.engine, active.study.plugin_folders))
     auditor = Auditor(engine, earlier)
-    for result in map(auditor.believed, engine.run(_jobs(stage, due, active, by_cell, log))):
-        planned, blocked = waiting.pop(result.job.cell.name)
-        yield _records(planned, blocked, result.job.stamp, active, result)
-    for name, (planned, blocked) in waiting.items():  # nothing in them can run
-        stamp = _stamp(stage, planned, active, next_attempt(by_cell[name]))
-        yield _records(planned, blocked, stamp, active)
+    for result in map(auditor.believed, engine.run(_jobs(stage, due, active, log))):
+        state = waiting.pop(result.job.cell.name)
+        yield _records(state, result.job.stamp, active, result)
+    for state in waiting.values():  # nothing in them can run
+        stamp = _stamp(stage, state.planned, active, next_attempt(state.records))
+        yield _records(state, stamp, active)
 
 
 def _jobs(
-    stage: PlannedStage,
-    due: Sequence[tuple[PlannedCell, Obstacles]],
-    active: ActiveRun,
-    before: Mapping[str, Sequence[Record]],
-    log: Log,
+    stage: PlannedStage, due: Sequence[CellState], active: ActiveRun, log: Log
 ) -> Iterator[Job]:
     limits = cell_limits(active.study)
-    for planned, blocked in due:
-        name = planned.cell.name
-        subjects = tuple(name for name in planned.cell.subjects if name not in blocked)
+    for state in due:
+        planned = state.planned
+        subjects = tuple(name for name in planned.cell.subjects if name not in state.blocked)
         if planned.cell.subjects and not subjects:
             continue
-        cell, attempt = replace(planned.cell, subjects=subjects), next_attempt(before[name])
+        cell, attempt = replace(planned.cell, subjects=subjects), next_attempt(state.records)
         if stage.streams:
-            cell, attempt = _streaming(stage, planned, cell, active, before[name], log)
+            cell, attempt = _streaming(stage, planned, cell, active, state.records, log)
         stamp = _stamp(stage, planned, active, attempt)
         yield Job(
             cell=cell,
@@ -227,23 +210,14 @@ def _stamp(stage: PlannedStage, planned: PlannedCell, active: ActiveRun, attempt
     )
 
 
-def _blocked(planned: PlannedCell, blocked: Obstacles) -> list[Measurement]:
-    return [
-        outcome(planned.cell, subject, status, reason)
-        for subject, (status, reason) in blocked.items()
-    ]
-
-
 def _records(
-    planned: PlannedCell,
-    blocked: Obstacles,
-    stamp: Stamp,
-    active: ActiveRun,
-    result: CellResult | None = None,
+    state: CellState, stamp: Stamp, active: ActiveRun, result: CellResult | None = None
 ) -> list[Record]:
     """A cell's last batch: why subjects did not run, what an engine handed back of the others, and
     last the record that ends it."""
-    measurements = [*_blocked(planned, blocked), *(result.measurements if result else ())]
+    cell = state.planned.cell
+    kept = [outcome(cell, name, *why) for name, why in state.blocked.items()]
+    measurements = [*kept, *(result.measurements if result else ())]
     earlier = _streamed(active.folder, stamp) if result and result.job.cell.folder else []
     status, reason = _ending(stamp.stage, [*earlier, *measurements])
     end = Measurement(
@@ -252,7 +226,7 @@ def _records(
         unit="s",
         status=status,
         reason=reason,
-        workload=identity(planned.cell.workload) if planned.cell.workload else None,
+        workload=identity(cell.workload) if cell.workload else None,
     )
     host = result.host if result else active.host.fingerprint
     return runs.stamped((*measurements, end), stamp, host=host)

@@ -32,11 +32,11 @@ def some_entries(text: str) -> tuple[str, ...]:
 
 def refuse_repeats(values: Sequence[object], *, entries: Sequence[str]) -> None:
     """Refuse two equal values, in the words of the entries they were read from."""
-    for position, value in enumerate(values):
-        if (first := values.index(value)) < position:
-            raise BadInput(
-                f"{entries[position]!r} repeats {entries[first]!r}; remove one of the two"
-            )
+    first: dict[object, str] = {}
+    for value, entry in zip(values, entries, strict=True):
+        if value in first:
+            raise BadInput(f"{entry!r} repeats {first[value]!r}; remove one of the two")
+        first[value] = entry
 
 
 def words(text: str, *, allowed: Sequence[str]) -> tuple[str, ...]:

@@ -17,10 +17,11 @@ from assay.records.run import RunFolder
 from assay.records.schema import SEVERITY, Measurement, Stamp, Status
 from assay.records.verdicts import WRONG
 from assay.studies import plan, workload_cells
-from assay.studies.cell import Cell, outcome
+from assay.studies.cell import Cell, code_of, outcome
+from assay.studies.earlier import EarlierRecords
 from assay.studies.execute import cell_limits
 from assay.studies.job import Job
-from assay.studies.plan import Obstacles, PlannedStage
+from assay.studies.plan import Obstacles, PlannedCell, PlannedStage
 from assay.studies.stages import capture, decode, models, train
 from assay.studies.study import Study
 from assay.subjects.decode import names
@@ -69,7 +70,9 @@ def run(study: Study, host: Host, folder: Path) -> Iterator[StepResult]:
         stage = PlannedStage(name=step.stage, cells=(), refusals=None, fails_on=frozenset())
         results: list[StepResult] = []
         for cell in step.cells:
-            blocked = plan.obstacles(stage, cell, host, ())
+            missing = code_of(step.stage, cell).missing
+            planned = PlannedCell(cell=cell, fingerprint="", missing=missing)
+            blocked = plan.obstacles(stage, planned, host, EarlierRecords())
             free = tuple(name for name in cell.subjects if name not in blocked)
             job = Job(
                 cell=replace(cell, subjects=free),

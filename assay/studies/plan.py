@@ -1,6 +1,6 @@
 """Stages and cells of a study, in order, and those of them that are still to be run."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from graphlib import CycleError, TopologicalSorter
@@ -10,7 +10,8 @@ from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
 from assay.records.schema import CELL_PROGRESS, CELL_SECONDS, Record, Status
-from assay.studies.cell import Cell, fingerprint, implementations
+from assay.studies.cell import Cell, CellCode, code_key, code_of, fingerprint
+from assay.studies.earlier import EarlierRecords
 from assay.studies.study import Study
 
 T = TypeVar("T")
@@ -25,6 +26,7 @@ class PlannedCell:
 
     cell: Cell
     fingerprint: str
+    missing: Mapping[str, tuple[str, ...]]  # packages that are not installed here, by subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,35 +64,65 @@ def hosts_of(study: Study, here: Host) -> Collection[str]:
     return {here.fingerprint, *(engine.hosts() if hasattr(engine, "hosts") else ())}
 
 
-def obstacles(stage: PlannedStage, cell: Cell, host: Host, earlier: Sequence[Record]) -> Obstacles:
+def obstacles(
+    stage: PlannedStage, planned: PlannedCell, host: Host, earlier: EarlierRecords
+) -> Obstacles:
     """Subjects that cannot or must not run now."""
+    cell = planned.cell
     blocked: dict[str, tuple[Status, str]] = {}
     if stage.refusals:
         refused = stage.refusals(cell, earlier)
         blocked |= {subject: ("refused", reason) for subject, reason in refused.items()}
-    for subject, plugin in implementations(cell).items():
-        if plugin.missing:
-            hint = plugins.how_to_install(plugin.missing)
-            reason = f"not installed here: {', '.join(plugin.missing)} ({hint})"
-            blocked[subject] = ("skipped", reason)
+    for subject, missing in planned.missing.items():
+        hint = plugins.how_to_install(missing)
+        blocked[subject] = ("skipped", f"not installed here: {', '.join(missing)} ({hint})")
     if cell.device not in {device.label for device in host.devices}:
         reason = f"there is no device {cell.device} here; `assay doctor` shows those there are"
         blocked |= {subject: ("skipped", reason) for subject in cell.subjects}
     return blocked
 
 
-def why_due(
+@dataclass(frozen=True, kw_only=True)
+class CellState:
+    """A planned cell with all records of it, what keeps subjects from running, and why it is due:
+    None where it is finished."""
+
+    planned: PlannedCell
+    records: Sequence[Record]
+    blocked: Obstacles
+    why_due: str | None
+
+
+def states(
     stage: PlannedStage,
-    planned: PlannedCell,
-    records: Sequence[Record],
+    host: Host,
     hosts: Collection[str],
-    blocked: Obstacles,
-) -> str | None:
-    """Return why a cell is to be run, by all records of its stage; None where it is finished.
+    *,
+    before: Sequence[Record],
+    earlier: EarlierRecords,
+) -> Iterator[CellState]:
+    """The state of each cell of a stage, by all records `before` of the stage and the `earlier`
+    ones of the stages before it.
 
     `hosts` are fingerprints of the machines whose measurements count.
     """
-    of_cell = [record for record in records if record.cell == planned.cell.name]
+    by_cell: dict[str, list[Record]] = {}
+    for record in before:
+        by_cell.setdefault(record.cell, []).append(record)
+    for planned in stage.cells:
+        blocked = obstacles(stage, planned, host, earlier)
+        records = by_cell.get(planned.cell.name, [])
+        why = _why_due(stage, planned, records, hosts, blocked)
+        yield CellState(planned=planned, records=records, blocked=blocked, why_due=why)
+
+
+def _why_due(
+    stage: PlannedStage,
+    planned: PlannedCell,
+    of_cell: Sequence[Record],
+    hosts: Collection[str],
+    blocked: Obstacles,
+) -> str | None:
     ends = [record for record in of_cell if record.metric == CELL_SECONDS]
     if not of_cell:
         return "missing"
@@ -132,17 +164,28 @@ def _stage(name: str, study: Study, host: Host) -> PlannedStage:
         raise BadInput(f"{plugin.path}: cells() must return Cell objects")
     cells = [replace(cell, plugin_folders=study.plugin_folders) for cell in proposed]
     refusals = getattr(module, "refusals", None)
+    shared: dict[tuple[object, ...], CellCode] = {}
     names = [cell.name for cell in cells]
     if len(set(names)) < len(names):
         raise BadInput(f"stage {name} gives one name to several cells; names must be unique")
     return PlannedStage(
         name=name,
-        cells=tuple(PlannedCell(cell=c, fingerprint=fingerprint(name, c, host)) for c in cells),
+        cells=tuple(_planned(name, cell, host, shared) for cell in cells),
         refusals=partial(_ask, plugin, "refusals", refusals) if refusals else None,
         fails_on=frozenset(plugin.literals["FAILS_ON"]),
         supplies=plugin.literals["SUPPLIES"],
         streams=plugin.literals["STREAMS"],
     )
+
+
+def _planned(
+    stage: str, cell: Cell, host: Host, shared: dict[tuple[object, ...], CellCode]
+) -> PlannedCell:
+    """Fingerprint a cell; code that it shares with others of its stage is read once."""
+    key = code_key(cell)
+    code = shared.get(key) or shared.setdefault(key, code_of(stage, cell))
+    mark = fingerprint(stage, cell, host, code)
+    return PlannedCell(cell=cell, fingerprint=mark, missing=code.missing)
 
 
 def _ask(plugin: plugins.Plugin, name: str, function: Callable[..., T], *arguments: object) -> T:

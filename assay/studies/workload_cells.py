@@ -4,8 +4,8 @@ Nothing is timed that was not shown to be right: `unproven` says who is refused,
 earlier stages.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,10 @@ from assay.host import Host
 from assay.performance import cell as measuring
 from assay.performance.cell import CellRequest
 from assay.performance.rounds import RoundSettings
-from assay.records.schema import Measurement, Record
+from assay.records.schema import Measurement
 from assay.records.verdicts import SUITES, cases_run, is_verdict, is_wrong
-from assay.studies.cell import Cell, implementations, options_of, settings_of
+from assay.studies.cell import Cell, options_of, settings_of
+from assay.studies.earlier import EarlierRecords
 from assay.studies.study import Study
 from assay.subjects.contract import Subject
 from assay.subjects.outcome import Begin
@@ -125,28 +126,25 @@ def request(cell: Cell, settings: RoundSettings | None = None) -> CellRequest:
     )
 
 
-def unproven(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
+def unproven(cell: Cell, earlier: EarlierRecords) -> dict[str, str]:
     """The subjects of a cell that are not timed, and why."""
     return {
         subject: reason
-        for subject in implementations(cell)
+        for subject in (cell.subjects if cell.probes and cell.kind else ())
         if (reason := _why_unproven(cell, subject, earlier))
     }
 
 
-def _why_unproven(cell: Cell, subject: str, earlier: Sequence[Record]) -> str | None:
+def _why_unproven(cell: Cell, subject: str, earlier: EarlierRecords) -> str | None:
     assert cell.workload
-    of_subject = [record for record in earlier if record.subject == subject]
-    broken = next(
-        (record for record in of_subject if record.stage in SUITES and is_wrong(record)), None
-    )
+    of_suites = chain.from_iterable(earlier.of_stage(stage, subject) for stage in SUITES)
+    broken = next(filter(is_wrong, of_suites), None)
     if broken:
         fails = "its" if cases_run(broken) else "it fails"
         return f"not timed: {fails} {broken.metric}: {broken.reason}"
     if CHECK in cell.probes:
         return None  # it is checked in the cell itself, before it is timed
-    here = [r for r in of_subject if r.workload and r.workload.name == cell.workload.name]
-    verdicts = [record for record in here if is_verdict(record)]
+    verdicts = list(filter(is_verdict, earlier.on_workload(cell.workload.name, subject)))
     wrong = next((record for record in verdicts if record.status != "ok"), None)
     if wrong:
         return f"not timed: its check is {wrong.status}: {wrong.reason}"

@@ -130,6 +130,7 @@ def show_plan(study: "Study", *, as_json: bool = False) -> None:
     from assay import host
     from assay.reports.table import Table
     from assay.studies import plan
+    from assay.studies.earlier import EarlierRecords
 
     here = host.inspect()
     rows = []
@@ -138,7 +139,7 @@ def show_plan(study: "Study", *, as_json: bool = False) -> None:
             kept = {
                 subject: reason
                 for subject, (status, reason) in plan.obstacles(
-                    stage, planned.cell, here, ()
+                    stage, planned, here, EarlierRecords()
                 ).items()
                 if status == "skipped"
             }

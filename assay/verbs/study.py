@@ -98,11 +98,12 @@ def status(
     from assay.reports.table import Table
     from assay.studies import plan as plans
     from assay.studies import progress, session
+    from assay.studies.earlier import EarlierRecords
     from assay.verbs._progress import StageState, stages_table
 
     folder, record = runs.open_run(path or runs.newest_run(out))
     here, goes = host.inspect(), folder.is_held()
-    rows, earlier, stages = [], [], []
+    rows, earlier, stages = [], EarlierRecords(), []
     study = session.study_of(record, plugin_folders=plugins or (), trust=trust)
     hosts = plans.hosts_of(study, here)
     for stage in plans.make(study, here):
@@ -110,14 +111,13 @@ def status(
         running = progress.at_work(folder.stage(stage.name)) if goes else []
         places = {cell.name: f"at work: {cell.place}".rstrip(": ") for cell in running}
         states = []
-        for planned in stage.cells:
-            blocked = plans.obstacles(stage, planned.cell, here, earlier)
-            why = plans.why_due(stage, planned, before, hosts, blocked)
-            states.append(places.get(planned.cell.name) or (f"to do: {why}" if why else "done"))
-            rows.append((stage.name, planned.cell.name, states[-1]))
+        for state in plans.states(stage, here, hosts, before=before, earlier=earlier):
+            name, why = state.planned.cell.name, state.why_due
+            states.append(places.get(name) or (f"to do: {why}" if why else "done"))
+            rows.append((stage.name, name, states[-1]))
         counted = len(states), len(states) - states.count("done")
         stages.append(StageState(stage.name, *counted, current(before), running))
-        earlier += current(before)
+        earlier.extend(stages[-1].records)
     due = sum(row[2] != "done" for row in rows)
     trusted = " --trust-plugins" if study.plugin_folders else ""
     command = f"assay study resume {folder.path}{trusted}"

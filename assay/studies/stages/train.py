@@ -1,7 +1,7 @@
 """Each model of MODELS trained with each seed of TRAIN_SEEDS, on the same data and by one rule."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from itertools import product
@@ -13,10 +13,11 @@ from assay import host, peaks, plugins
 from assay.correctness.models.selection import SelectedModel, select
 from assay.errors import BadInput, CannotRunHere
 from assay.instruments.telemetry import Telemetry
-from assay.records.schema import MODELS, Measurement, Record
+from assay.records.schema import MODELS, Measurement
 from assay.records.verdicts import WRONG
 from assay.studies import ranks
 from assay.studies.cell import Batch, Cell, options_of, settings_of
+from assay.studies.earlier import EarlierRecords
 from assay.studies.stages import models
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
@@ -67,11 +68,11 @@ def _require_place(study: Study) -> None:
         raise BadInput(f"TRAIN_PLACE={study.train_place} is not there; give an existing path")
 
 
-def refusals(cell: Cell, earlier: Sequence[Record]) -> dict[str, str]:
+def refusals(cell: Cell, earlier: EarlierRecords) -> dict[str, str]:
     """Models that are not trained: those whose gates failed, or were not asked."""
     (subject,) = cell.subjects
     model = settings_of(cell, TrainSettings).model
-    gates = [r for r in earlier if r.stage == MODELS and r.subject == model]
+    gates = earlier.of_stage(MODELS, model)
     if not gates:
         return {subject: "not trained: its gates were not run; add the stage models"}
     wrong = next((record for record in gates if record.status in WRONG), None)
