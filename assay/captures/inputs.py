@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from assay.captures.manifest import CaptureRecord, CaptureRun
-from assay.captures.mask import captured_visibility
+from assay.captures.mask import captured_mask, captured_visibility
 from assay.captures.store import Store
 from assay.captures.tensor import Tensor
 from assay.errors import BadInput
@@ -92,7 +92,7 @@ def _spec(store: Store, record: CaptureRecord, seed: int) -> WorkloadSpec:
         causal=visibility.causal,
         seed=seed,
         padded=visibility.lengths is not None,
-        masked=visibility.mask is not None,
+        masked=visibility.masked,
         exact_scale=None if scale == dim**-0.5 else float(scale),
         captured=f"{store.path}#{record.name}",
         content=_content(record),
@@ -117,7 +117,7 @@ def _load(spec: WorkloadSpec) -> Workload:
         v=v,
         grad_out=synthetic.draw(drawn).grad_out,
         lengths=visibility.lengths,
-        mask=visibility.mask,
+        mask=captured_mask(record, tensors) if visibility.masked else None,
     )
     return replace(workload, captured=_model_output(store, record, tensors, workload))
 

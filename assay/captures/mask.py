@@ -5,6 +5,7 @@ becomes one boolean array, and that the plainest workload that means the same: a
 what a causal mask hides can then do so. M queries, N keys.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,40 +19,105 @@ from assay.workloads.visibility import visibility_mask
 HIDDEN_BELOW = -1e4
 
 
+_BLOCK_ELEMENTS = 1 << 22  # of a mask that are looked at together
+
+
 @dataclass(frozen=True, kw_only=True)
 class CapturedVisibility:
-    """`causal`, and on top of it lengths [B] or a mask [B or 1, 1, M, N] where more is hidden."""
+    """`causal`, and on top of it lengths [B] or a mask where more is hidden."""
 
     causal: bool
     lengths: np.ndarray | None = None
-    mask: np.ndarray | None = None
+    masked: bool = False
 
 
 def captured_visibility(record: CaptureRecord, tensors: dict[str, Tensor]) -> CapturedVisibility:
-    """Return what the queries of a record see; BadInput where no workload can say it."""
-    batch, _, queries, _ = record.tensors["q"].shape
-    keys = record.tensors["k"].shape[2]
-    causal = _causal(record, queries, keys)
-    if "mask" not in tensors:
-        return _plainest(causal[None, None])
-    shown = _boolean(tensors["mask"], record)
-    shown = shown.reshape((1,) * (4 - shown.ndim) + shown.shape)[..., :keys]
+    """Return what the queries of a record see; BadInput where no workload can say it.
+
+    A few rows of the mask are looked at at a time: all of them grow as the length squared.
+    """
+    queries, keys = _lengths(record)
+    if "mask" not in tensors and (queries == keys or not _is_top_left(record)):
+        # One query that sees all keys is causal too; it is called full, as decoding is.
+        return CapturedVisibility(causal=bool(record.scalars.get("causal")) and queries > 1)
+    full = as_causal = within = True
+    seen = np.zeros((1, keys), dtype=bool)
+    for visible, causal in _blocks(record, tensors):
+        full &= bool(visible.all())
+        as_causal &= bool((visible == causal).all())
+        within &= bool((visible <= causal).all())
+        seen = seen | visible.any(axis=(1, 2))
+    if full or as_causal:
+        return CapturedVisibility(causal=not full)
+    lengths = seen.sum(axis=1, dtype=np.int32)
+    there = np.arange(keys) < lengths[:, None, None, None]
+    padded = all(
+        bool((visible == (causal & there if within else there)).all())
+        for visible, causal in _blocks(record, tensors)
+    )
+    return CapturedVisibility(causal=within, lengths=lengths if padded else None, masked=not padded)
+
+
+def captured_mask(
+    record: CaptureRecord, tensors: dict[str, Tensor]
+) -> np.ndarray:  # [B or 1, 1, M, N] of bool
+    """Return the whole mask of a record."""
+    return np.concatenate([visible for visible, _ in _blocks(record, tensors)], axis=2)
+
+
+def _lengths(record: CaptureRecord) -> tuple[int, int]:
+    return record.tensors["q"].shape[2], record.tensors["k"].shape[2]
+
+
+def _is_top_left(record: CaptureRecord) -> bool:
+    causal = record.scalars.get("causal")
+    return bool(causal) and record.scalars.get("alignment") == "top-left"
+
+
+def _blocks(
+    record: CaptureRecord, tensors: dict[str, Tensor]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Block by block of m rows: keys that they see, [B or 1, 1, m, N], and those that they would if
+    they were causal, [m, N]."""
+    queries, keys = _lengths(record)
+    mask = _broadcast(record, tensors["mask"]) if "mask" in tensors else None
+    width = keys * (mask.shape[0] * mask.shape[1] if mask is not None else 1)
+    step = max(1, _BLOCK_ELEMENTS // max(1, width))
+    for first in range(0, queries, step):
+        rows = np.arange(first, min(first + step, queries))
+        causal = visibility_mask(queries, keys, causal=True, rows=rows)
+        own = _own_rows(record, rows, queries, keys)[None, None]
+        if mask is None:
+            yield own, causal
+            continue
+        bits = mask[:, :, first : first + step]
+        shown = _boolean(Tensor(tensors["mask"].dtype, bits), record)
+        if (shown != shown[:, :1]).any():
+            raise BadInput(
+                f"{record.name}: its mask differs between heads, workloads have one for all"
+            )
+        yield shown[:, :1] & own, causal
+
+
+def _own_rows(record: CaptureRecord, rows: np.ndarray, queries: int, keys: int) -> np.ndarray:
+    """Some rows of what the causal flag alone shows, [m, N] of bool."""
+    if _is_top_left(record):
+        return np.arange(keys) <= rows[:, None]
+    return visibility_mask(queries, keys, causal=bool(record.scalars.get("causal")), rows=rows)
+
+
+def _broadcast(record: CaptureRecord, mask: Tensor) -> np.ndarray:
+    """The bits of a mask as [B, H or 1, M, N], without a copy."""
+    queries, keys = _lengths(record)
+    batch = record.tensors["q"].shape[0]
+    bits = mask.bits.reshape((1,) * (4 - mask.bits.ndim) + mask.shape)[..., :keys]
     try:
-        shown = np.broadcast_to(shown, (batch, shown.shape[1], queries, keys))
+        return np.broadcast_to(bits, (batch, bits.shape[1], queries, keys))
     except ValueError:
         raise BadInput(
             f"{record.name}: its mask {record.tensors['mask'].shape} does not fit "
             f"{batch} rows of {queries} queries and {keys} keys"
         ) from None
-    if (shown != shown[:, :1]).any():
-        raise BadInput(f"{record.name}: its mask differs between heads, workloads have one for all")
-    return _plainest(shown[:, :1] & causal)
-
-
-def _causal(record: CaptureRecord, queries: int, keys: int) -> np.ndarray:  # [M, N] of bool
-    if record.scalars.get("causal") and record.scalars.get("alignment") == "top-left":
-        return np.tri(queries, keys, dtype=bool)
-    return visibility_mask(queries, keys, causal=bool(record.scalars.get("causal")))
 
 
 def _boolean(mask: Tensor, record: CaptureRecord) -> np.ndarray:
@@ -65,20 +131,3 @@ def _boolean(mask: Tensor, record: CaptureRecord) -> np.ndarray:
             "workloads have no such bias"
         )
     return ~hidden
-
-
-def _plainest(visible: np.ndarray) -> CapturedVisibility:  # [B or 1, 1, M, N] of bool
-    queries, keys = visible.shape[2:]
-    causal = visibility_mask(queries, keys, causal=True)
-    # One query that sees all keys is causal too; it is called full, as decoding is.
-    if visible.all():
-        return CapturedVisibility(causal=False)
-    if (visible == causal).all():
-        return CapturedVisibility(causal=True)
-    within = bool((visible <= causal).all())
-    base = causal if within else np.ones_like(causal)
-    lengths = visible.any(axis=(1, 2)) @ np.ones(keys, dtype=np.int32)
-    padded = base & (np.arange(keys) < lengths[:, None, None, None])
-    if (visible == padded).all():
-        return CapturedVisibility(causal=within, lengths=lengths.astype(np.int32))
-    return CapturedVisibility(causal=within, mask=np.ascontiguousarray(visible))

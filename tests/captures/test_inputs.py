@@ -1,5 +1,6 @@
 """A captured call is a workload like any other: same bits, same mask, and lies are refused."""
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from captured_calls import add, inputs, with_output
 
 from assay.attention import reference
+from assay.captures import mask as mask_of_calls
 from assay.captures.inputs import captured_specs, make, workload_entry
 from assay.captures.store import Store
 from assay.captures.tensor import tensor_of
@@ -52,9 +54,11 @@ def masks(batch, queries, keys):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("block", [1, 40, 1 << 22])
 @pytest.mark.parametrize("additive", [False, True])
 @pytest.mark.parametrize("name", list(masks(2, 9, 9)))
-def test_a_mask_becomes_the_plainest_that_means_the_same(store, name, additive):
+def test_a_mask_becomes_the_plainest_that_means_the_same(store, name, additive, block, monkeypatch):
+    monkeypatch.setattr(mask_of_calls, "_BLOCK_ELEMENTS", block)
     shown, causal, lengths, masked = masks(2, 9, 9)[name]
     shown = np.broadcast_to(shown, (2, 1, 9, 9))
     mask = np.where(shown, 0.0, np.finfo(np.float32).min).astype(np.float32) if additive else shown
@@ -70,6 +74,35 @@ def test_torchs_causal_of_unequal_lengths_is_aligned_top_left(store):
     workload = make(only(store))
     assert np.array_equal(workload.visible[0, 0], np.tri(4, 9, dtype=bool))
     assert workload.spec.masked
+
+
+def planning_bytes(store) -> int:
+    """Memory that planning takes at its peak, of what NumPy and Python allocate."""
+    tracemalloc.start()
+    try:
+        only(store)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def long_inputs(length):
+    return {name: tensor_of(np.zeros((1, 1, length, 1), np.float32)) for name in "qkv"}
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_planning_does_not_take_the_length_squared(store, causal):
+    add(store, long_inputs(20_000), causal=causal)
+    assert planning_bytes(store) < 16 << 20
+    assert only(store).causal == causal
+
+
+def test_planning_with_a_mask_takes_little_more_than_the_mask(store):
+    length = 6_000
+    mask = visibility_mask(length, length, causal=True)[None, None]
+    add(store, {**long_inputs(length), "mask": tensor_of(mask)}, causal=False)
+    assert planning_bytes(store) < 2.5 * mask.nbytes + (64 << 20)
+    assert only(store).causal
 
 
 def test_decoding_is_full(store):
