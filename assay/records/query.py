@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import BadInput, CannotRunHere
-from assay.records import log
+from assay.records import confined, log
 from assay.records.durable import explained
 from assay.records.identity import digest
 from assay.records.run import runs_below
@@ -60,13 +60,21 @@ class Records:
         self._index = results / INDEX_FOLDER
         self._logs = [path for folder in self._folders for path in folder.logs()]
 
-    def query(self, sql: str) -> QueryResult:
-        """The answer to one SQL statement over `records`, `attempts` and `runs`."""
+    def query(self, sql: str, *, unsafe: bool = False) -> QueryResult:
+        """The answer to one SELECT over `records`, `attempts` and `runs`.
+
+        It reads the records' files and nothing else. Where it is `unsafe`, it may be any SQL, and
+        do whatever the user may.
+        """
         torn = {path: count for path in self._logs if (count := _torn_bytes(path))}
         with _connected() as connection, ExitStack() as stack:
-            sources = self._sources(stack)
-            with self._explained():
-                _define_views(connection, sources, [folder.run_file for folder in self._folders])
+            read, sources = self._sources(stack)
+            run_files = [folder.run_file for folder in self._folders]
+            with self._explained(), confined.refusals_explained():
+                _define_views(connection, sources, run_files)
+                if not unsafe:
+                    confined.require_select(connection, sql)
+                    confined.confine(connection, _names([*read, *run_files]))
                 cursor = connection.execute(sql)
                 if cursor is None:
                     raise BadInput("the query cannot be answered: it holds no statement")
@@ -93,8 +101,9 @@ class Records:
         version = [str(path.resolve()), state.st_size, state.st_mtime_ns, SCHEMA, columns]
         return self._index / f"{digest(version)}.parquet"
 
-    def _sources(self, stack: ExitStack) -> list[str]:
-        """SELECTs that hold every log once: its copy where that is current, else its JSON.
+    def _sources(self, stack: ExitStack) -> tuple[list[Path], list[str]]:
+        """The files that hold every log once, its copy where that is current, else its JSON, and
+        SELECTs of them.
 
         Each log is looked at once: another process may finish a copy at any moment, and a log that
         is looked at twice may then be left out, or read from both.
@@ -111,7 +120,8 @@ class Records:
                 (rerun if _has_reruns(path) else plain).append(whole)
         selects = [f"SELECT * FROM read_parquet({_files(copies)})"] if copies else []
         selects += [_json_records(plain, reruns=False)] if plain else []
-        return selects + [_json_records([path], reruns=True) for path in rerun]
+        selects += [_json_records([path], reruns=True) for path in rerun]
+        return [*copies, *plain, *rerun], selects
 
     def _write_copy(self, path: Path) -> None:
         target = self._copy(path)
@@ -207,6 +217,12 @@ def _files(paths: Sequence[Path]) -> str:
     return "[" + ", ".join(_text(glob.escape(str(path))) for path in paths) + "]"
 
 
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Every form in which a query names these files, as SQL writes it."""
+    forms = (form for path in paths for form in (str(path), glob.escape(str(path))))
+    return [_text(form) for form in dict.fromkeys(forms)]
+
+
 @contextmanager
 def _complete(path: Path) -> Iterator[Path]:
     """A log without a torn tail: the file itself, or a copy of its complete part."""
@@ -238,7 +254,7 @@ def _connected() -> Iterator[Any]:
         import duckdb
     except ModuleNotFoundError as error:
         raise CannotRunHere("queries need DuckDB: pip install 'assay[report]'") from error
-    connection = duckdb.connect(config={"preserve_insertion_order": "false"})
+    connection = duckdb.connect(config={"preserve_insertion_order": "false", **confined.CONFIG})
     try:
         yield connection
     finally:

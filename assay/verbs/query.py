@@ -21,14 +21,20 @@ def command() -> typer.Typer:
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="One SQL statement.")],
+    sql: Annotated[str, typer.Argument(help="One SELECT, which reads the records alone.")],
     out: flags.Out = flags.RESULTS,
+    unsafe: Annotated[
+        bool,
+        typer.Option(
+            "--unsafe", help="Take any SQL: it may read and write files, and load extensions."
+        ),
+    ] = False,
     as_json: flags.Json = False,
 ) -> None:
     from assay.records.query import Records
 
     records = Records(out)
-    answer = records.query(sql)
+    answer = records.query(sql, unsafe=unsafe)
     for path, count in answer.torn.items():
         print(f"{path}: {count} bytes after the last complete batch are left out", file=sys.stderr)
     if as_json:
