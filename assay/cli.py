@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -42,7 +43,12 @@ def _group() -> Any:
 def main() -> None:
     """Run `assay` with the arguments of this process."""
     signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):  # the name of a file may be any bytes
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
+        if any("\0" in argument for argument in sys.argv):
+            raise BadInput("an argument holds a NUL character, which no path has; leave it out")
         _group()(prog_name="assay")
     except (BadInput, CannotRunHere) as error:
         _refuse(error, error.exit_code)

@@ -46,7 +46,7 @@ def _imported_files(path: Path, root: Path) -> tuple[Path, ...]:
     """
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()  # what cannot be parsed cannot be imported either: importing it says so
     files: list[Path | None] = []
     for node in ast.walk(tree):

@@ -23,7 +23,10 @@ def parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]
     A function may be defined, imported, or assigned as in `attention = compiled(...)`, also within
     `try` or `if` as where an import may fail.
     """
-    tree = ast.parse(text, filename=filename)
+    try:
+        tree = ast.parse(text, filename=filename)
+    except (ValueError, RecursionError, MemoryError) as error:  # a NUL, or nested without end
+        raise SyntaxError(str(error) or "it is nested too deeply") from error
     literals: dict[str, Any] = {}
     functions: set[str] = set()
     for node in _statements(tree.body):
@@ -39,7 +42,9 @@ def parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]
                 functions.add(name)
             if not name.isupper() or node not in tree.body:  # one that depends is as if computed
                 continue
-            with suppress(ValueError, TypeError):  # computed, so not readable without importing
+            with suppress(
+                ValueError, TypeError, RecursionError, MemoryError
+            ):  # computed, so not readable without importing
                 literals[name] = ast.literal_eval(node.value)
     return ast.get_docstring(tree) or "", literals, frozenset(functions)
 

@@ -113,7 +113,7 @@ def _load(path: Path) -> dict[str, _HostThresholds]:
         schema = msgspec.json.decode(content, type=_Schema).schema
         if schema == _SCHEMA:
             return msgspec.json.decode(content, type=_File).hosts
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(
             f"auto cannot read the thresholds in {path} ({error}); write them again with "
             f"`assay law --thresholds`, set {VARIABLE} to another file or to nothing, "

@@ -72,7 +72,7 @@ def read_exported(path: Path) -> ImportedCall:
     tensors, text = tensor_files.read_with_note(path)
     try:
         note = msgspec.json.decode(text, type=ExchangeNote)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{path} does not say which call it is of ({error})") from error
     check_run(note.key.run, note.key.rank)
     if note.mode != "full" or note.key.step < 0 or note.key.call < 0:

@@ -253,7 +253,7 @@ def _decoded(text: bytes, path: Path, number: int) -> ManifestLine | None:
     """Return a line, or None for the part of one that a killed writer left."""
     try:
         line = _decoder.decode(text)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise BadInput(
             f"{path}:{number}: not a line of a manifest ({error}); it was changed from outside, "
             "or by another version of assay"

@@ -84,13 +84,16 @@ def recommend(records: Sequence[Record]) -> list[Recommendation]:
         subjects = list(dict.fromkeys(s for cell in cells for s in cell if _runs(s, [cell])))
         if len(subjects) < 2 or len(by_length) < 2:
             continue
+        choices = tuple(_choices(subjects, by_length))
+        if not choices:
+            continue
         specs = [r.workload.spec for cell in cells for r in cell.values() if r.workload]
         recommendations.append(
             Recommendation(
                 workloads=workloads,
                 batches=tuple(sorted({spec["batch"] for spec in specs})),
                 lengths=tuple(by_length),
-                choices=tuple(_choices(subjects, by_length)),
+                choices=choices,
             )
         )
     return recommendations

@@ -30,7 +30,7 @@ def read(path: Path) -> ThresholdsFile:
     """The file at `path`; refused where it is something else or of another schema."""
     try:
         content = msgspec.json.decode(path.read_bytes(), type=ThresholdsFile)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(
             f"{path} is not a thresholds file ({error}); give another path, or move it away"
         ) from error

@@ -30,6 +30,15 @@ def write_atomically(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def require_utf8(path: Path) -> Path:
+    """Refuse a path that neither JSON nor SQL can name."""
+    try:
+        str(path.resolve()).encode()
+    except UnicodeEncodeError as error:
+        raise BadInput(f"the path {str(path)!a} is not UTF-8; rename its folder") from error
+    return path
+
+
 def make_folder(path: Path) -> Path:
     """Create `path` and its parents; an existing folder is fine."""
     with explained(path):
@@ -72,6 +81,7 @@ def explained(path: Path) -> Iterator[None]:
             errno.EPERM: "permission is denied; give a writable folder with --out DIR",
             errno.ENOTDIR: "a part of this path is a file, not a folder",
             errno.EEXIST: "a file of that name is in the way",
+            errno.ELOOP: "it is a symbolic link, which is not followed; remove it",
         }.get(error.errno or 0, error.strerror or str(error))
         raise BadInput(f"cannot write {path}: {advice}") from error
 
@@ -83,7 +93,7 @@ def waiting_for_others(path: Path, patience_s: float) -> Iterator[None]:
     Waits for a process that holds it, and raises CannotRunHere where that takes too long.
     """
     with explained(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        descriptor = _open_lock(path)
     try:
         deadline = time.monotonic() + patience_s
         while not _locks_as_process(descriptor):
@@ -100,13 +110,21 @@ def waiting_for_others(path: Path, patience_s: float) -> Iterator[None]:
 def is_locked(path: Path) -> bool:
     """True while some process holds `only_process` of a path; nothing is changed by asking."""
     try:
-        with open(path, "rb") as file:
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except BlockingIOError:
         return True
+    except OSError as error:
+        why = "a symbolic link" if error.errno == errno.ELOOP else error.strerror
+        raise BadInput(f"cannot read {path}: {why}; remove it, for no run made it so") from error
     return False
+
+
+def _open_lock(path: Path) -> int:
+    """A link is not followed: it would have a file of somebody else's overwritten."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
 
 
 def _locks_soon(descriptor: int) -> bool:
@@ -137,7 +155,7 @@ def only_process(path: Path) -> Iterator[bool]:
     """
     with ExitStack() as stack:
         with explained(path):  # and nothing else: what the body does is not about this file
-            file = stack.enter_context(open(path, "a+b"))
+            file = stack.enter_context(open(_open_lock(path), "r+b"))
         if not _locks_soon(file.fileno()):
             yield False
             return

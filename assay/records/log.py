@@ -118,7 +118,8 @@ class Log:
 
     def _set_aside(self, start: int, end: int) -> None:
         torn = self.path.with_name(self.path.name + ".torn")
-        with explained(torn), open(torn, "ab") as file:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        with explained(torn), open(os.open(torn, flags, 0o644), "ab") as file:
             file.write(os.pread(self._descriptor, end - start, start) + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -204,7 +205,7 @@ def _decode(line: bytes, path: Path, number: int | None = None) -> Record:
     where = f"{path}:{number}" if number else f"{path}, last record"
     try:
         record = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(
             f"{where}: not a record ({error}). The log was changed from outside: restore it, or "
             "move this run's folder away and run the study again"

@@ -19,7 +19,7 @@ import msgspec
 
 from assay.errors import BadInput, CannotRunHere
 from assay.records import confined, log
-from assay.records.durable import explained
+from assay.records.durable import explained, require_utf8
 from assay.records.identity import digest
 from assay.records.run import runs_below
 from assay.records.schema import SCHEMA, Record, Run, WorkloadIdentity
@@ -59,6 +59,8 @@ class Records:
             raise BadInput(f"there is no run below {results}; run a study first, or give --out DIR")
         self._index = results / INDEX_FOLDER
         self._logs = [path for folder in self._folders for path in folder.logs()]
+        for path in (*self._logs, *(folder.run_file for folder in self._folders)):
+            require_utf8(path)
 
     def query(self, sql: str, *, unsafe: bool = False) -> QueryResult:
         """The answer to one SELECT over `records`, `attempts` and `runs`.

@@ -30,6 +30,7 @@ from assay.records.durable import (
     is_locked,
     make_folder,
     only_process,
+    require_utf8,
     write_atomically,
 )
 from assay.records.identity import current, digest
@@ -107,6 +108,7 @@ class RunFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep every other process from running this run meanwhile."""
+        require_utf8(self.path)
         with only_process(self.lock) as mine:
             if not mine:
                 holder = self.lock.read_text().strip() or "unknown"
@@ -133,7 +135,7 @@ def create(results: Path, study: str) -> RunFolder:
 
     A name that is taken, as two runs of one millisecond may draw, is never shared.
     """
-    parent = make_folder(results / study)
+    parent = make_folder(require_utf8(results) / study)
     while True:
         moment = datetime.now(UTC)
         milliseconds = moment.microsecond // 1000

@@ -3,12 +3,13 @@
 An unknown value is None with a reason, never zero. Statistics are computed on reading.
 """
 
-import math
 from typing import Any, Literal
 
 import msgspec
 
 SCHEMA = 1
+# No number is larger: the squares of many, added up, are still finite.
+LARGEST = 1e150
 
 Status = Literal["ok", "failed", "oom", "timeout", "unsupported", "skipped", "refused"]
 Level = Literal["kernel", "layer", "model", "serving"]
@@ -82,10 +83,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             raise ValueError(f"{self.metric} of {self.subject!r} has neither a value nor a reason")
         if self.status != "ok" and not self.reason:
             raise ValueError(f"{self.metric} of {self.subject!r} is {self.status} without a reason")
-        if not all(map(math.isfinite, (self.value or 0.0, *self.samples))):
+        if not all(abs(number) <= LARGEST for number in (self.value or 0.0, *self.samples)):
             raise ValueError(
-                f"{self.metric} of {self.subject!r} is not finite (value {self.value}); "
-                "report it as failed, with value None and the reason"
+                f"{self.metric} of {self.subject!r} is not finite, or beyond {LARGEST:g} "
+                f"(value {self.value}); report it as failed, with value None and the reason"
             )
 
 

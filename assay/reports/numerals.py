@@ -11,6 +11,8 @@ _LARGEST_PLAIN = 1e9
 
 def number(value: float) -> str:
     """`value` to four significant digits; whole numbers below a thousand million in full."""
+    if not math.isfinite(value):  # a quotient of numbers that are far apart
+        return str(value)
     size = abs(value)
     if size < _LARGEST_PLAIN and float(value).is_integer():
         return f"{int(value):,}"

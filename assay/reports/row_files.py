@@ -25,7 +25,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     """Return the rows of such a file."""
     try:
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"{path} cannot be read as JSON lines: {error}") from error
 
 

@@ -88,7 +88,7 @@ def _read_deed(folder: Path) -> _Deed | None:
         return None
     try:
         return msgspec.json.decode(folder.with_suffix(".json").read_bytes(), type=_Deed)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -71,6 +71,13 @@ def study_of(
             f"run {run.run} was started with another menu of settings ({unknown}); "
             "start a new run with `assay study run`"
         )
+    for symbol, text in run.config.items():
+        kind = config_file.form_of(known[symbol])
+        if not (config_file.is_value(text) and config_file.form_of(text) == kind):
+            raise BadInput(
+                f"run {run.run} has {symbol}={text[:80]!r} in its run.json; wanted a {kind} as a "
+                f".config writes it, such as {known[symbol]}; restore the file"
+            )
     folders = [path for path in named if path.suffix != ".py"] if trust else []
     return study.build({**run.config, **changes}, plugin_folders=[*allowed, *folders])
 
@@ -103,7 +110,7 @@ def _begin(
         commit=host.commit,
         dirty=host.dirty,
         host=host.describe(),
-        command=["assay", *sys.argv[1:]],
+        command=["assay", *(a.encode(errors="backslashreplace").decode() for a in sys.argv[1:])],
     )
     run = _run(folder, settings, host, name, tracking, [*sessions, session])
     runs.save(folder, run)

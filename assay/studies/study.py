@@ -195,5 +195,7 @@ def build(
         except BadInput as error:
             prefix = (prefixes or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
             raise BadInput(f"{prefix}: {error}") from error
-    device = next(name for name in DEVICES if config[f"DEVICE_{name.upper()}"] == "y")
-    return Study(**values, device=device, plugin_folders=folders, config=dict(config))
+    chosen = [name for name in DEVICES if config[f"DEVICE_{name.upper()}"] == "y"]
+    if len(chosen) != 1:
+        raise BadInput(f"the study names {len(chosen)} devices; set one of DEVICE_* to y")
+    return Study(**values, device=chosen[0], plugin_folders=folders, config=dict(config))

@@ -77,7 +77,7 @@ def read(folder: Path) -> DataDescription:
             f"{path} cannot be read ({error.strerror or error}), so {folder} holds no data that "
             "was prepared to the end; give the folder of prepared data, or prepare it"
         ) from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(
             f"{path} is no description of prepared data ({error}); {_again(folder)}"
         ) from error

@@ -100,7 +100,7 @@ def last(folder: Path) -> Position | None:
         return None
     try:
         return msgspec.json.decode(path.read_bytes(), type=Position)
-    except (OSError, msgspec.MsgspecError) as error:
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{path} cannot be read ({error}); {_AGAIN}") from error
 
 

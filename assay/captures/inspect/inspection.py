@@ -136,7 +136,7 @@ def file_summary(path: Path) -> CallSummary:
     size = path.stat().st_size
     try:
         record = msgspec.json.decode(note, type=CaptureRecord)
-    except msgspec.DecodeError:  # no note, or a text of others
+    except (msgspec.DecodeError, RecursionError):  # no note, or a text of others
         return CallSummary(
             name=path.name,
             record=None,

@@ -88,7 +88,7 @@ def read_identity(path: Path) -> CheckpointIdentity:
         identity = msgspec.convert(entries, CheckpointIdentity)
         if identity.dtype not in _DTYPES:
             raise ValueError(f"dtype {identity.dtype!r} is none of {', '.join(_DTYPES)}")
-    except (KeyError, ValueError, msgspec.MsgspecError) as error:
+    except (KeyError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise BadInput(
             f"{path} does not say whose weights it holds ({type(error).__name__}: {error}); "
             f"wanted {', '.join(names)} in its metadata; take another copy of it"

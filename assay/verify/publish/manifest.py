@@ -6,7 +6,7 @@ import platform
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from assay.plugins import PACKAGE
 from assay.records.run import RUN_FILE
 from assay.verify.compared import ComparedRun
 from assay.verify.finding import CheckFinding
+
+T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA = 2
@@ -77,13 +79,20 @@ def read_manifest(bundle: Path) -> BundleManifest:
     """The manifest of a bundle of this version; one of another is BadInput, one that cannot be
     read a DecodeError."""
     content = (bundle / MANIFEST).read_bytes()
-    version = msgspec.json.decode(content, type=_Version).schema
+    version = _decoded(content, _Version).schema
     if version != SCHEMA:
         raise BadInput(
             f"{bundle} is a bundle of version {version}, and this assay reads version {SCHEMA}; "
             "verify it with the assay that made it, or publish its runs again"
         )
-    return msgspec.json.decode(content, type=BundleManifest)
+    return _decoded(content, BundleManifest)
+
+
+def _decoded(content: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except RecursionError as error:
+        raise msgspec.DecodeError("it is nested too deeply") from error
 
 
 def is_bundle(folder: Path) -> bool:
