@@ -10,6 +10,9 @@ from typer.core import TyperGroup
 
 from assay import plugins
 from assay.errors import BAD_INPUT, INTERNAL_ERROR, BadInput, CannotRunHere
+from assay.records.foreign_text import GuardedStream, message
+
+_MOST_TRACEBACK = 20_000  # characters
 
 
 class Verbs(TyperGroup):
@@ -46,6 +49,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # the name of a file may be any bytes
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = GuardedStream(sys.stdout), GuardedStream(sys.stderr)
     try:
         if any("\0" in argument for argument in sys.argv):
             raise BadInput("an argument holds a NUL character, which no path has; leave it out")
@@ -57,13 +61,13 @@ def main() -> None:
     except Exception:
         import traceback
 
-        traceback.print_exc()
+        print(message(traceback.format_exc(), _MOST_TRACEBACK), file=sys.stderr)
         print("assay: this is an error in assay itself; nothing recorded is lost", file=sys.stderr)
         sys.exit(INTERNAL_ERROR)
 
 
 def _refuse(error: Exception, code: int) -> None:
-    print(f"assay: {error}", file=sys.stderr)
+    print(f"assay: {message(str(error))}", file=sys.stderr)
     sys.exit(code)
 
 

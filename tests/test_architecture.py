@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "performance": BELOW_STUDIES | {"correctness"},
     "train": BELOW_MODELS - {"captures"} | {"models", "instruments", "frameworks", "correctness"},
     "studies": BELOW_STUDIES | CACHES | {"correctness", "performance", "peaks", "train"},
-    "cli": {"errors", "plugins"},
+    "cli": {"errors", "plugins", "records"},
     "verbs": BELOW_STUDIES
     | CACHES
     | {"correctness", "peaks", "reports", "trackers", "verify", "studies"},

@@ -11,6 +11,7 @@ from assay.correctness.refusal import refusal_text
 from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
 from assay.instruments.out_of_memory import ran_out
+from assay.records.foreign_text import first_line
 from assay.records.schema import Measurement, Status
 from assay.subjects.outcome import Unsupported, apply_probe, device_lost, lack_of_memory
 from assay.subjects.sequence import framework_of
@@ -46,8 +47,7 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
         if refusal := refusal_text(error):
             return CaseResult(spec=spec, status="unsupported", reason=refusal)
         traceback.print_exception(error, file=sys.stderr)
-        first_line = str(error).strip().partition("\n")[0][:300]
-        reason = f"raises {type(error).__name__}: {first_line}"
+        reason = f"raises {type(error).__name__}: {first_line(error, 300)}"
         status: Status = "failed"
         if ran_out(error):
             status, reason = "oom", lack_of_memory(error, reason)[1]  # not run is not passed over

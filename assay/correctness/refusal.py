@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.instruments.own_time import own_seconds
+from assay.records.foreign_text import first_line
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
@@ -69,7 +70,7 @@ def refusal_text(error: Exception) -> str | None:
         return f"AssertionError: {asserted[2]}" if asserted else None
     if not isinstance(error, _CLEAN):
         return None
-    text = str(error).strip().partition("\n")[0][:200]
+    text = first_line(error, 200)
     if not text:  # a bare assertion says nothing but its own line
         text = (traceback.extract_tb(error.__traceback__)[-1].line or "").strip()
     return f"{type(error).__name__}: {text}"

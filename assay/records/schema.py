@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.records.foreign_text import message, messages, visible
+
 SCHEMA = 1
 # No number is larger: the squares of many, added up, are still finite.
 LARGEST = 1e150
@@ -47,6 +49,9 @@ MODEL_CACHE_BYTES = "cache_bytes_per_token"
 MODEL_SECONDS = "examination_s"
 NOT_EXAMINED = "not examined: "  # begins the reason of a gate that applies and could not look
 
+# Of a text in `data`, which may hold what a model wrote; that of a reason is in foreign_text.py.
+_MOST_DATA_CHARACTERS = 20_000
+
 # Bytes of a number, by the dtype that a workload's specification names.
 # Bytes of one element, by dtype: those that workloads have, and those that only caches keep.
 ELEMENT_BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}
@@ -60,9 +65,13 @@ class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any]
     content: str | None  # None when the inputs were never made
 
+    def __post_init__(self) -> None:
+        if not self.name.isprintable():
+            msgspec.structs.force_setattr(self, "name", visible(self.name))
+
 
 class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A probe's result for one subject."""
+    """A probe's result for one subject. Its texts may be a stranger's: see foreign_text.py."""
 
     metric: str
     value: float | None
@@ -79,6 +88,15 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     alone: bool = False  # measured apart from its cell's other subjects, so not paired with them
 
     def __post_init__(self) -> None:
+        assign = msgspec.structs.force_setattr
+        if not f"{self.metric}{self.unit}{self.subject}".isprintable():
+            for name in ("metric", "unit", "subject"):
+                assign(self, name, visible(getattr(self, name)))
+        for name in ("reason", "cause", "source"):
+            if text := getattr(self, name):
+                assign(self, name, message(text))
+        if self.data:
+            assign(self, "data", messages(self.data, _MOST_DATA_CHARACTERS))
         if self.value is None and not self.reason:
             raise ValueError(f"{self.metric} of {self.subject!r} has neither a value nor a reason")
         if self.status != "ok" and not self.reason:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from assay.records.foreign_text import visible
 from assay.reports.chart import grouped
 from assay.reports.report import Report
 from assay.reports.table import Entry, Table
@@ -53,7 +54,7 @@ def table_lines(table: Table, *, titled: bool = True) -> Iterator[str]:
 
 def escaped(text: str) -> str:
     """Text from outside, so that none of it is read as markup."""
-    return "".join(_MARKUP.get(character, character) for character in text)
+    return "".join(_MARKUP.get(character, character) for character in visible(text))
 
 
 def _line(texts: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from assay.errors import CannotRunHere
 from assay.laws.fitted import fit_all
+from assay.records.foreign_text import visible
 from assay.records.schema import CELL_METRICS, SEVERITY, Record
 from assay.records.verdicts import NO_VERDICTS, WRONG, cases_run, is_gap, without_time
 from assay.reports.chart import Chart
@@ -39,6 +40,12 @@ class Report:
     results: tuple[Table, ...]
     ratios: tuple[Table, ...]
     provenance: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("title", "verdict"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
+        for name in ("headlines", "facts", "problems"):
+            object.__setattr__(self, name, tuple(map(visible, getattr(self, name))))
 
 
 def compose(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from assay.laws.quantiles import quartiles
+from assay.records.foreign_text import visible
 from assay.records.schema import Measurement, Record
 from assay.reports.numerals import DASH, number
 
@@ -24,6 +25,10 @@ class Entry:
     hint: str = ""  # the reason of an absence or failure, else the instrument
     tone: str = ""  # a status, where it is to stand out
 
+    def __post_init__(self) -> None:
+        for name in ("text", "detail", "hint"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
+
     @property
     def needs_reason(self) -> bool:
         """True where a reader must see the hint even if nothing can be hovered."""
@@ -39,6 +44,11 @@ class Table:
     rows: tuple[tuple[Entry | str, ...], ...]
     note: str = ""
     spare: tuple[str, ...] = ()  # columns that a narrow screen leaves out, those first
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "title", visible(self.title))
+        object.__setattr__(self, "note", visible(self.note))
+        object.__setattr__(self, "columns", tuple(map(visible, self.columns)))
 
     @property
     def entries(self) -> list[list[Entry]]:

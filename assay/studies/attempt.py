@@ -261,11 +261,13 @@ def _read(result: Path) -> _Progress:
 
 
 def _last_words(path: Path, start: int) -> str:
-    """The last line that the process wrote to stderr."""
+    """The last line that the process wrote to stderr. Of a long one its end, from a space on: the
+    rest of a key that the cut goes through would be taken for no key."""
     with open(path, "rb") as file:
-        file.seek(max(start, path.stat().st_size - _LAST_WORDS_BYTES))
-        lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else ""
+        begin = file.seek(max(start, path.stat().st_size - _LAST_WORDS_BYTES))
+        text = file.read().decode(errors="replace").rstrip()
+    line = text.rpartition("\n")[2]
+    return line.partition(" ")[2] if line == text and begin > start else line.strip()
 
 
 def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:

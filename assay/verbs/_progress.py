@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
+from assay.records.foreign_text import visible
 from assay.reports.numerals import DASH, counted
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Progress:
             self.note(f"  {status:<8} {elapsed_s:6.1f} s  {name}{f': {reason}' if reason else ''}")
 
     def note(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def _look(self) -> None:
         """Show the cells at work again and again, until the run ends."""
@@ -171,7 +172,7 @@ def cell_text(cell: "CellAtWork") -> str:
     """A cell at work, how far it is, for how long and by its batches how much longer."""
     place = f": {cell.place}" if cell.place else ""
     left = f", {time_text(cell.remaining_s)} left" if cell.remaining_s is not None else ""
-    return f"{cell.name}{place}, for {time_text(cell.elapsed_s)}{left}"
+    return f"{visible(cell.name + place)}, for {time_text(cell.elapsed_s)}{left}"
 
 
 def outcomes_text(outcomes: "Counter[str]") -> str:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.records.foreign_text import visible
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _show(listed: "list[Plugin]") -> None:
         defaults = ", ".join(f"{name}={value}" for name, value in options.items())
         summary = plugin.summary + (f" Options: {defaults}." if defaults else "")
         note = "" if state == "ready" else f" [{state}]"
-        print(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {summary}{note}")
+        print(visible(f"{plugin.kind:<{kinds}}  {plugin.name:<{names}}  {summary}{note}"))
 
 
 def _print_json(listed: "list[Plugin]") -> None:

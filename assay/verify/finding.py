@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from assay.records.foreign_text import visible
 from assay.verify.compared import RunComparison
 
 Word = Literal["holds", "fails", "not tested"]
@@ -17,6 +18,9 @@ class CheckFinding:
     verdict: Word
     reason: str
     check: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", visible(self.reason))
 
 
 def holds(reason: str) -> CheckFinding:

@@ -19,6 +19,7 @@ from assay.captures.recording.record_files import (
     RecordFiles,
 )
 from assay.errors import BadInput
+from assay.records.foreign_text import message
 
 # A batch shares one sync of the manifest; a kill loses at most the batch that is being written.
 _BATCH_RECORDS = 64
@@ -163,4 +164,4 @@ def _cause(error: BaseException | None) -> str:
     beneath = error.__cause__ if isinstance(error, BadInput) else error
     if isinstance(beneath, OSError) and beneath.strerror:
         return beneath.strerror
-    return (str(error) or type(error).__name__)[:200]
+    return message(str(error) or type(error).__name__)[:200]

@@ -24,6 +24,7 @@ from assay.correctness.models.selection import SelectedModel
 from assay.errors import BadInput
 from assay.instruments.parallel import map_forked
 from assay.models.gpt2.config import format_options
+from assay.records import foreign_text
 from assay.records.schema import (
     MODEL_CACHE_BYTES,
     MODEL_PARAMETERS,
@@ -208,7 +209,7 @@ def _error_text(error: BaseException, subject: "ExaminedModel") -> str:
     """An exception in one line: its type and message, and the line of the model it arose in."""
     from assay.correctness.models.finding import ContractViolation
 
-    message = " ".join(str(error).split())[:_LONGEST_MESSAGE]
+    message = " ".join(foreign_text.message(str(error)).split())[:_LONGEST_MESSAGE]
     if not isinstance(error, ContractViolation):
         message = f"{type(error).__name__}: {message}"
     place = _place(error.__cause__ or error, subject)

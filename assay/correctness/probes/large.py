@@ -14,6 +14,7 @@ from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.instruments.out_of_memory import held_by_others, ran_out
+from assay.records.foreign_text import first_line
 from assay.records.schema import Measurement
 from assay.subjects.outcome import device_lost
 from assay.subjects.sequence import SequenceSubject
@@ -86,7 +87,7 @@ def _beyond_grid(call: SequenceSubject) -> Measurement | None:
     error = _raised(call, beyond)
     if error is None:
         return None
-    text = f"raises {type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"
+    text = f"raises {type(error).__name__}: {first_line(error, 300)}"
     reason = f"with {beyond.batch * rows:,} batch entries x heads {text}"
     failed = judge.failed("large", reason, _GRID_CAUSE)
     return msgspec.structs.replace(failed, workload=identity(beyond))

@@ -7,22 +7,10 @@ import socket
 from functools import cache
 from typing import Any
 
-SECRET, ADDRESS, USER, HOST = "<secret>", "<e-mail>", "<user>", "<host>"
+from assay.records.foreign_text import SECRET, without_secrets
 
-_TOKENS = re.compile(
-    r"""(?<![A-Za-z0-9])(?:
-        hf_[A-Za-z0-9]{20,}               # Hugging Face
-      | sk-[A-Za-z0-9_-]{20,}             # OpenAI and others
-      | gh[pousr]_[A-Za-z0-9]{20,}        # GitHub
-      | github_pat_[A-Za-z0-9_]{20,}
-      | A[KS]IA[0-9A-Z]{16}               # AWS
-      | wandb_v\d+_[A-Za-z0-9_]{20,}
-    )""",
-    re.VERBOSE,
-)
-_BEARER = re.compile(r"(?i)\b(bearer\s+)[\w.~+/-]{8,}=*")
-_HEX_KEY = re.compile(r"(?i)(key\W{1,6})[0-9a-f]{40}(?![0-9a-f])")
-_IN_URL = re.compile(r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)")
+ADDRESS, USER, HOST = "<e-mail>", "<user>", "<host>"
+
 _BARE_KEY = re.compile(r"(?i)[0-9a-f]{40}")
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}\b")
 # A path from the root with at least one folder; of it the last part stays, unless it is somebody's.
@@ -52,9 +40,7 @@ def redacted(value: Any) -> Any:
 
 def redacted_text(text: str) -> str:
     """A text without them."""
-    text = _HEX_KEY.sub(rf"\1{SECRET}", _TOKENS.sub(SECRET, text))
-    text = _IN_URL.sub(SECRET, _BEARER.sub(rf"\1{SECRET}", text))
-    text = _ADDRESS.sub(ADDRESS, text)
+    text = _ADDRESS.sub(ADDRESS, without_secrets(text))
     text = _WINDOWS_PATH.sub(r"…\\\1", _PATH.sub(r"…/\1", _HOME.sub(f"…/{USER}", text)))
     for pattern, stand_in in _names_here():
         text = pattern.sub(stand_in, text)
