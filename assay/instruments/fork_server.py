@@ -6,9 +6,9 @@ was called before it and no device was touched. `python -m assay.instruments.for
 started by the first question (forks.py). A line of JSON on the socket FD is a question; one line
 comes back for each answer, and one for the end. It has no threads, for a fork of threads may hang:
 one loop waits for lines, for ends of forks, and for limits to be passed. When whoever asked ends,
-its forks are killed with all that they started. A fork whose framework cannot be used, because an
-import touched a device in the server, becomes a new Python instead. Where forking is not safe
-(macOS, Windows) the server answers one question itself and ends.
+its forks are killed with all that they started, in whichever session (descendants.py). A fork whose
+framework cannot be used, because an import touched a device in the server, becomes a new Python
+instead. Where forking is not safe (macOS, Windows) the server answers one question itself and ends.
 
 The standard library's forkserver imports the main module of whoever asks: a user's script without
 a guard would run again in every answer.
@@ -34,6 +34,7 @@ from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
 from assay.instruments import forks
+from assay.instruments.descendants import adopt, end_strays
 from assay.instruments.forks import CAN_FORK, Server, as_lines
 from assay.instruments.isolation import (
     Limits,
@@ -79,6 +80,7 @@ class _Loop:
             return
         for fork in self.forks.values():
             kill_group(fork.pid)
+        end_strays()
         os._exit(0)
 
     def serve(self) -> None:
@@ -152,6 +154,7 @@ class _Loop:
         self.selector.unregister(fork.pidfd)
         os.close(fork.pidfd)
         del self.forks[fork.pidfd]
+        end_strays({other.pid for other in self.forks.values()})
         if fork.line in self.texts:
             self._drop(fork.line)
         end = {
@@ -171,6 +174,7 @@ class _Loop:
             os.setsid()
             gc.freeze()  # what was imported stays: to collect it takes 0.15 s, each time in vain
             exit_with_parent(parent)
+            adopt()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             self.selector.close()
             for other in [*self.texts, *(fork.line for fork in self.forks.values())]:
@@ -271,6 +275,7 @@ def main(parent_pid: int, descriptor: int) -> None:
         print(json.dumps({"end": end}), file=lines, flush=True)
         return
     warnings.filterwarnings("ignore", message=r".*os\.fork\(\)")  # JAX's, of its threads: none yet
+    adopt()  # what a fork leaves behind at its end; until then it is the fork's
     loop = _Loop(connection)
     signal.signal(signal.SIGTERM, loop.end_all)
     exit_with_parent(parent_pid, signal.SIGTERM)

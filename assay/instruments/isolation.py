@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from assay.instruments.descendants import recent_descendants
+
 _POLL_S = 0.02
 
 Ending = Literal["finished", "timeout", "oom", "crashed"]
@@ -162,20 +164,10 @@ def holds_more(pid: int, limit_bytes: int) -> bool:
     """True where a process and all that it started hold more memory than a limit. Pages that a
     fork shares count once; to know them is slow, so they are asked for only where resident sizes,
     which count them again in every process, are above the limit."""
-    pids = _with_children(pid)
+    pids = recent_descendants(pid, int(time.monotonic() * 10))
     if sum(map(_resident_bytes, pids)) <= limit_bytes:
         return False
     return len(pids) == 1 or sum(map(_proportional_bytes, pids)) > limit_bytes
-
-
-def _with_children(pid: int) -> list[int]:
-    """A process and those that its first thread started, and so on; alone where the kernel does not
-    say."""
-    try:
-        words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        words = []
-    return [pid, *(each for word in words for each in _with_children(int(word)))]
 
 
 def _resident_bytes(pid: int) -> int:
