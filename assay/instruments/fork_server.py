@@ -34,6 +34,7 @@ from importlib import import_module
 from typing import Any, NoReturn, TextIO
 
 from assay.instruments import forks
+from assay.instruments.bounded_file import BoundedFile, appended, trim
 from assay.instruments.descendants import adopt, end_strays
 from assay.instruments.forks import CAN_FORK, Server, as_lines
 from assay.instruments.isolation import (
@@ -58,6 +59,7 @@ class _Fork:
     deadline: float
     kills_before: int
     pidfd: int
+    printed: list[BoundedFile]
     stopped: str | None = None
 
 
@@ -81,6 +83,8 @@ class _Loop:
         for fork in self.forks.values():
             kill_group(fork.pid)
         end_strays()
+        for fork in self.forks.values():
+            trim(fork.printed, ended=True)
         os._exit(0)
 
     def serve(self) -> None:
@@ -92,6 +96,7 @@ class _Loop:
                 elif key.fileobj in self.forks:
                     self._finish(self.forks[key.fileobj])
             for fork in list(self.forks.values()):
+                trim(fork.printed)
                 if not fork.stopped:
                     fork.stopped = passed_limit(fork.pid, fork.deadline, fork.limits)
                     if fork.stopped:
@@ -122,6 +127,9 @@ class _Loop:
             with suppress(Exception):  # the fork says so, in its own words
                 import_module(module)
         limits, kills = Limits(**question["limits"]), kernel_oom_kills()
+        # What a fork of a fork prints goes to the file of the first, whose bound is enough.
+        names = [name for name in ("stdout", "stderr") if name in question and asker is self.first]
+        printed = appended(*(question[name] for name in names))
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         self.is_forking = True
@@ -138,6 +146,7 @@ class _Loop:
             deadline=time.monotonic() + limits.timeout_s,
             kills_before=kills,
             pidfd=os.pidfd_open(pid),
+            printed=printed,
         )
         self.forks[fork.pidfd] = fork
         self.is_forking = False
@@ -155,6 +164,7 @@ class _Loop:
         os.close(fork.pidfd)
         del self.forks[fork.pidfd]
         end_strays({other.pid for other in self.forks.values()})
+        trim(fork.printed, ended=True)
         if fork.line in self.texts:
             self._drop(fork.line)
         end = {

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from assay.instruments.bounded_file import BoundedFile, appended, trim
 from assay.instruments.descendants import recent_descendants
 
 _POLL_S = 0.02
@@ -51,9 +52,10 @@ def run(
     environment: dict[str, str],
     limits: Limits,
 ) -> Exit:
-    """Run `command` to its end or to a limit. An interrupt of ours ends it too."""
+    """Run `command` to its end or to a limit. An interrupt of ours ends it too. Of what it appends
+    to the files, the beginning and the end stay."""
     start = time.monotonic()
-    kills_before = kernel_oom_kills()
+    kills_before, printed = kernel_oom_kills(), appended(stdout.name, stderr.name)
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -63,10 +65,11 @@ def run(
         start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end the group
     )
     try:
-        stopped = _watch(process, start + limits.timeout_s, limits)
+        stopped = _watch(process, start + limits.timeout_s, limits, printed)
     finally:
         kill_group(process.pid)
         process.wait()
+        trim(printed, ended=True)
     oom_kills = kernel_oom_kills() > kills_before
     return exit_of(stopped, process.returncode, oom_kills, limits, time.monotonic() - start)
 
@@ -104,13 +107,16 @@ def exit_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
         os._exit(1)
 
 
-def _watch(process: subprocess.Popen, deadline: float, limits: Limits) -> str | None:
+def _watch(
+    process: subprocess.Popen, deadline: float, limits: Limits, printed: Sequence[BoundedFile]
+) -> str | None:
     """Wait for the end; returns the limit that was passed, if one was."""
     while True:
         try:
             process.wait(timeout=_POLL_S)
             return None
         except subprocess.TimeoutExpired:
+            trim(printed)
             if stopped := passed_limit(process.pid, deadline, limits):
                 return stopped
 
