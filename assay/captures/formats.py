@@ -61,6 +61,9 @@ _CORRUPT = (
     MemoryError,
 )
 _MEMORY_SHARE = 0.5  # of this machine's memory that an npz file may take unpacked
+# And no more than the larger of these: a mask shrinks a thousandfold, values of q, k and v do not.
+_UNPACKED_BYTES, _UNPACKED_TIMES = 1 << 30, 100
+_NPY_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def encode(tensors: Mapping[str, Tensor], *, form: str, note: str = "") -> list[memoryview]:
@@ -175,7 +178,9 @@ def npz_arrays(path: Path, content: np.ndarray) -> dict[str, np.ndarray]:
     """Return the arrays of any npz file; one of objects is refused, never unpickled."""
     try:
         with zipfile.ZipFile(io.BytesIO(memoryview(content))) as file:
-            _check_npz_entries(path, file.infolist())
+            _check_npz_entries(path, file.infolist(), len(content))
+            for entry in file.infolist():
+                _check_npy_size(file, entry)
             return {e.filename.removesuffix(".npy"): _npz_array(file, e) for e in file.infolist()}
     except BadInput:
         raise
@@ -183,13 +188,20 @@ def npz_arrays(path: Path, content: np.ndarray) -> dict[str, np.ndarray]:
         raise BadInput(f"{path} cannot be read as npz: {error}") from error
 
 
-def _check_npz_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
+def _check_npz_entries(path: Path, entries: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse a file by its directory alone, before any of it is unpacked."""
     unpacked = sum(entry.file_size for entry in entries)
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if unpacked > memory * _MEMORY_SHARE:
         raise BadInput(
             f"{path} claims {unpacked / 1e9:.1f} GB unpacked; this machine takes up to "
             f"{memory * _MEMORY_SHARE / 1e9:.1f} GB"
+        )
+    if unpacked > max(_UNPACKED_BYTES, _UNPACKED_TIMES * size):
+        raise BadInput(
+            f"{path} claims {unpacked / 1e9:.1f} GB unpacked, and has {size / 1e6:.1f} MB: more "
+            f"than {_UNPACKED_TIMES} times that, and more than {_UNPACKED_BYTES / 1e9:.1f} GB. "
+            "Where it is what it says, write it without compression: numpy.savez"
         )
     if len({entry.filename for entry in entries}) != len(entries):
         raise BadInput(f"{path} has two entries of one name")
@@ -200,11 +212,21 @@ def _check_npz_entries(path: Path, entries: list[zipfile.ZipInfo]) -> None:
             raise BadInput(f"{path}: {entry.filename} is compressed in a way that npz does not use")
 
 
+def _check_npy_size(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Refuse an array whose own header and whose entry in the zip differ in its size."""
+    with file.open(entry) as stream:
+        version = npy.read_magic(stream)
+        if version not in _NPY_HEADERS:
+            raise ValueError(f"{entry.filename} has version {version}; wanted 1.0 or 2.0")
+        shape, _, dtype = _NPY_HEADERS[version](stream)
+        size = stream.tell() + math.prod(shape) * dtype.itemsize
+    if not dtype.hasobject and size != entry.file_size:
+        relation = "more" if entry.file_size > size else "less"
+        raise ValueError(f"{entry.filename} says shape {shape} of {dtype} and holds {relation}")
+
+
 def _npz_array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     with file.open(entry) as stream:
         array = npy.read_array(stream, allow_pickle=False)
-        if stream.read(1):  # at the end zipfile compares the entry's own checksum
-            raise ValueError(
-                f"{entry.filename} says shape {array.shape} of {array.dtype} and holds more"
-            )
+        stream.read(1)  # at the end zipfile compares the entry's own checksum
     return array
