@@ -9,7 +9,8 @@ forward pass as the replay of one. Instruments: memory of a call, and what ran i
 where the framework keeps no account of a device; one with `counted_peak` counts what a call
 allocates on the CPU, in a process of its own; one with `repeatable()` has a context in which bits
 do not depend on earlier calls; one with `keep_compiled_in(folder)` moves the caches of what is
-compiled from now on, and `may_have_compiled` tells whether there can be anything.
+compiled from now on, and `may_have_compiled` tells whether there can be anything; `settings()` is
+what all its callers share and may change (assay/instruments/shared_state.py).
 
 `IMPORTS_LATER` names modules that a framework imports in its first calls, for a process that forks.
 """

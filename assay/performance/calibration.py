@@ -24,6 +24,7 @@ from assay.performance.memory import isolated
 from assay.records.schema import CALIBRATION, Measurement
 
 _TRIES = 3
+_DRAW = random.SystemRandom()  # which no subject can seed
 _PAIRS = 5  # of a short and a long delay
 _KERNEL_MS = 2.0
 _SIDE = 64  # of the matrices that are multiplied
@@ -109,8 +110,8 @@ def problem(instruments: tuple[str, ...], framework: ModuleType, device: str) ->
 def clock(framework: ModuleType, device: str) -> Calibration:
     """Two planted delays; what they differ by is the same to a second clock, whatever both count
     around them."""
-    short_ms = random.uniform(2.0, 4.0)
-    long_ms = short_ms + random.uniform(8.0, 16.0)
+    short_ms = _DRAW.uniform(2.0, 4.0)
+    long_ms = short_ms + _DRAW.uniform(8.0, 16.0)
     clock = framework.clock(device)
     witnessed: dict[float, list[float]] = {short_ms: [], long_ms: []}
     read: dict[float, list[float]] = {short_ms: [], long_ms: []}
@@ -134,7 +135,7 @@ def clock(framework: ModuleType, device: str) -> Calibration:
 
 def memory(framework: ModuleType, device: str) -> Calibration:
     """Arrays of two known sizes that a call returns; an account that repeats itself fails one."""
-    for count in random.sample(range(8, 24), 2):
+    for count in _DRAW.sample(range(8, 24), 2):
         calibration = _array(_GRANULE * count, framework, device)
         if calibration.problem:
             break
@@ -151,7 +152,7 @@ def _array(size: int, framework: ModuleType, device: str) -> Calibration:
 
 def saved(framework: ModuleType, device: str) -> Calibration:
     """A product that is not an input, and which the derivative of its square needs."""
-    size = 4 * random.randrange(1 << 18, 1 << 19)
+    size = 4 * _DRAW.randrange(1 << 18, 1 << 19)
     array = framework.place(np.ones((1, 1, 1, size // 4), np.float32), "float32", device)
     reading = framework.saved_bytes(lambda x: (x * 2.0) ** 2, (array,), {})
     return _read_back("saved", size, reading, "an array that a derivative needs")
@@ -159,7 +160,7 @@ def saved(framework: ModuleType, device: str) -> Calibration:
 
 def profiler(framework: ModuleType, device: str) -> Calibration:
     """Some matrix products on a CPU, some kernels of known length on a device; then others."""
-    for count in random.sample(range(2, 6), 2):
+    for count in _DRAW.sample(range(2, 6), 2):
         calibration = (
             _products(count, framework, device) if device == "cpu" else _kernels(count, device)
         )

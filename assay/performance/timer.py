@@ -18,6 +18,7 @@ from assay.subjects.contract import Expected, Subject
 from assay.subjects.outcome import WrongAnswer
 
 FACTORS = (-1.0, 2.0, -2.0, 4.0, -4.0)
+_DRAW = random.SystemRandom()  # which no subject can seed
 LOOKED_AT = 0.25  # of the timed calls, drawn at random, and the first: looking costs time too
 
 
@@ -45,7 +46,7 @@ class Timer:
         """
         self._flushed = self._flush()
         elapsed_ms, result = self._clock.time(work)
-        if not self._looked or random.random() < LOOKED_AT:
+        if not self._looked or _DRAW.random() < LOOKED_AT:
             arrays = result if len(gives) > 1 else (result,)
             self._look(dict(zip(gives, arrays, strict=True)))
             self._looked = True

@@ -31,8 +31,10 @@ SEVERITY: tuple[Status, ...] = (
 CELL_SECONDS = "cell_seconds"
 # The last record of a batch that a cell appends while it runs: the number of the batch.
 CELL_PROGRESS = "cell_progress"
+# A remark on a subject: what it changed that all code of its process shares.
+SHARED_STATE = "shared_state"
 # What is recorded of a cell itself and is no result.
-CELL_METRICS = (CELL_SECONDS, CELL_PROGRESS)
+CELL_METRICS = (CELL_SECONDS, CELL_PROGRESS, SHARED_STATE)
 
 # Begins the metrics of instruments that were given a known quantity.
 CALIBRATION = "calibration."

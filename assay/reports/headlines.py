@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean, median
 
 from assay.laws.pairs import PAIRED_METRICS, Ratio
-from assay.records.schema import Record
+from assay.records.schema import SHARED_STATE, Record
 from assay.reports.numerals import counted, size_in_bytes
 from assay.reports.ratios import baseline
 from assay.reports.speed_rows import BACKWARD, FORWARD, Row
@@ -66,6 +66,12 @@ def warnings(
         *_drift(records),
         *_few_samples(records, config),
     ]
+
+
+def shared_state(records: Sequence[Record]) -> list[str]:
+    """A sentence for each subject that changed what all code of its process shares."""
+    remarks = (record for record in records if record.metric == SHARED_STATE)
+    return list(dict.fromkeys(f"{record.subject} {record.reason}" for record in remarks))
 
 
 def _training(pair: PairedDifference) -> str:

@@ -13,7 +13,7 @@ from assay.records.verdicts import NO_VERDICTS, WRONG, cases_run, is_gap, withou
 from assay.reports.chart import Chart
 from assay.reports.contents import UNFINISHED, UNREADABLE, Contents, Stage
 from assay.reports.extensions import make_tables
-from assay.reports.headlines import comparisons, replays, trainings, warnings
+from assay.reports.headlines import comparisons, replays, shared_state, trainings, warnings
 from assay.reports.law_tables import tables_of
 from assay.reports.numerals import counted
 from assay.reports.ratios import ratio_table
@@ -71,7 +71,14 @@ def compose(
             *replays(records),
             *trainings(records),
         ),
-        problems=(*contents.problems, *_mixed_hosts(records), *doubts, *failures, *problems),
+        problems=(
+            *contents.problems,
+            *_mixed_hosts(records),
+            *shared_state(records),
+            *doubts,
+            *failures,
+            *problems,
+        ),
         outcomes=condensed(outcomes(records)),
         stages=stage_endings(contents.stages),
         charts=tuple(charts),

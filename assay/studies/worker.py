@@ -10,6 +10,7 @@ to RESULT. PARENT is the process that waits for this one.
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 import msgspec
@@ -20,6 +21,7 @@ from assay.records.schema import Measurement
 from assay.studies import cell as cells
 from assay.studies import stream
 from assay.studies.cell import Batch
+from assay.subjects import neighbours
 from assay.subjects.outcome import Begin
 
 
@@ -36,7 +38,7 @@ def main(request: str, result: str) -> None:
     stage = plugins.load(plugins.find("stages", job.stage, cell.plugin_folders))
     with open(result, "wb", buffering=0) as file, stream.opened(job) as batches:
         last = None
-        for item in stage.run(cell):
+        for item in _events(stage, cell):
             if isinstance(item, Measurement):
                 _write_line(file, item)
             elif isinstance(item, Begin):
@@ -55,6 +57,18 @@ def main(request: str, result: str) -> None:
                     f"a stage yields Begin, Measurement and Batch; this one yielded a {kind}"
                 )
         _write_line(file, {"end": True})
+
+
+def _events(stage: ModuleType, cell: cells.Cell) -> Iterator[Any]:
+    """What the stage yields; with subjects that run in turns, these are kept apart."""
+    if not cell.probes:
+        return stage.run(cell)
+    listed = plugins.listing("frameworks")
+    for plugin in cells.implementations(cell).values():
+        name = plugin.literals.get("FRAMEWORK")
+        if name in listed and not listed[name].missing:
+            plugins.load(listed[name])  # before a subject can change its state
+    return neighbours.kept_apart(stage.run(cell))
 
 
 def _write_line(file: BinaryIO, item: object) -> None:

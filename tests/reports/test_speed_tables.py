@@ -3,6 +3,7 @@
 import pytest
 from build_run import append, begin, end, latency, measured, workload
 
+from assay.records.schema import SHARED_STATE
 from assay.reports.contents import read_contents
 from assay.reports.figures import crossover
 from assay.reports.headlines import comparisons, warnings
@@ -240,11 +241,15 @@ def test_doubts_are_told_before_numbers(tmp_path):
         measured("forward_flops", 1e9, "FLOP", "sdpa"),
         measured("forward_bytes", 1e6, "B", "sdpa"),
         measured("input_copy_bytes", 4 * 2**20, "B", "sdpa"),
+        measured(SHARED_STATE, None, "", "mine", reason="set torch's threads"),
         measured(
             "latency_ms.sm_clock_mhz", 1900.0, "MHz", "cuda:0", samples=[1700.0, 1900.0, 1900.0]
         ),
     )
-    problems = "\n".join(compose(read_contents(run)).problems)
+    report = compose(read_contents(run))
+    assert "mine" not in str(report.results), "a remark is no result"
+    problems = "\n".join(report.problems)
+    assert "mine set torch's threads" in problems
     assert "baseline sdpa copies up to 4 MiB" in problems and "not fair" in problems
     assert "clock varied by more than 5 % within 1 cell, by 11 %" in problems
     assert "fewer samples than the 5 rounds" in problems and ": 2" in problems

@@ -30,6 +30,7 @@ from assay.frameworks.jax.arrays import (
 )
 from assay.frameworks.jax.memory import peak, saved_bytes
 from assay.frameworks.jax.program import input_copies, operations
+from assay.frameworks.jax.settings import settings
 from assay.frameworks.jax.timing import annotated, clock, delay, flusher
 
 REQUIRES = ("jax",)
@@ -62,6 +63,7 @@ __all__ = [
     "poisoned",
     "pullback",
     "saved_bytes",
+    "settings",
     "stretched",
     "swapped",
     "synchronize",

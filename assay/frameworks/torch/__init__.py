@@ -33,6 +33,7 @@ from assay.frameworks.torch.copies import input_copies
 from assay.frameworks.torch.first_calls import resolve
 from assay.frameworks.torch.memory import counted_peak, peak, saved_bytes, workspace_bytes
 from assay.frameworks.torch.operators import operations
+from assay.frameworks.torch.settings import settings
 from assay.frameworks.torch.timing import annotated, captured, clock, delay, flusher
 
 REQUIRES = ("torch",)
@@ -69,6 +70,7 @@ __all__ = [
     "pullback",
     "repeatable",
     "saved_bytes",
+    "settings",
     "stretched",
     "swapped",
     "synchronize",

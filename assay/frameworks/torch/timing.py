@@ -79,7 +79,7 @@ def flusher(device: str) -> Callable[[], str]:
     """A function that waits for the device, empties its caches and says what it did."""
     if device == "cpu":
         size, state = caches.to_write()
-        buffer = torch.zeros(size, dtype=torch.int8)
+        buffer = torch.zeros(size, dtype=torch.int8, device=device)
     else:
         level2 = torch.cuda.get_device_properties(device).L2_cache_size
         size = max(4 * level2, 256 << 20)

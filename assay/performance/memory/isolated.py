@@ -104,7 +104,7 @@ def answer(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
     call = forked.bound(request)
-    size = 4 * random.randrange(_FEWEST_KNOWN_BYTES // 4, _MOST_KNOWN_BYTES // 4)
+    size = 4 * random.SystemRandom().randrange(_FEWEST_KNOWN_BYTES // 4, _MOST_KNOWN_BYTES // 4)
     if problem := _blindness(
         call.framework, size, libc
     ):  # whether memory suffices can be seen all the same

@@ -1,0 +1,42 @@
+"""The process of a cell, as far as it can be looked at from within."""
+
+import msgspec
+import pytest
+
+pytest.importorskip("torch")
+import torch
+from bound_calls import DEFAULTS, written
+
+from assay.records.schema import SHARED_STATE
+from assay.studies import worker
+from assay.studies.cell import Cell, WorkerRequest, encode, options_of
+from assay.studies.stages.suite import SuiteSettings
+
+SUITE = SuiteSettings(
+    seed=0, dtypes=("float32",), cases=1, budget_s=1, quick=True, find_limits=False,
+    workloads=(DEFAULTS,),
+)  # fmt: skip
+
+
+def lines(folder, stage, *subjects, **fields):
+    """What a worker writes about subjects of a folder, line by line."""
+    cell = Cell(name="c", subjects=subjects, probes=("accuracy",), **fields)
+    request, result = folder / "request.json", folder / "result.jsonl"
+    request.write_bytes(encode(WorkerRequest(stage=stage, cell=cell)))
+    worker.main(str(request), str(result))
+    return [msgspec.json.decode(line) for line in result.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("stage", "fields"),
+    [("check", {"workload": DEFAULTS}), ("suite", {"options": options_of(SUITE)})],
+)
+def test_what_a_subject_changes_for_all_is_put_back_and_remarked_upon(tmp_path, stage, fields):
+    body = "return eager.attention(q, k, v, causal=causal, scale=scale)"
+    path = written(tmp_path, "hostile", body, head="torch.set_default_dtype(torch.float64)")
+    said = lines(tmp_path, stage, str(path), **fields)
+    assert torch.get_default_dtype() == torch.float32
+    assert said[-1] == {"end": True}
+    (remark,) = [item for item in said if item.get("metric") == SHARED_STATE]
+    assert remark["reason"].startswith("set torch's default dtype from torch.float32 to torch.flo")
+    assert not [item for item in said if "status" in item], "it is right all the same"
