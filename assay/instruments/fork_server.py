@@ -24,7 +24,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -39,10 +38,10 @@ from assay.instruments.descendants import adopt, end_strays
 from assay.instruments.forks import CAN_FORK, Server, as_lines
 from assay.instruments.isolation import (
     Limits,
+    LimitWatch,
     exit_with_parent,
     kernel_oom_kills,
     kill_group,
-    passed_limit,
 )
 
 _POLL_S = 0.02
@@ -55,8 +54,7 @@ class _Fork:
     pid: int
     asker: socket.socket
     line: socket.socket  # on which it may ask in its turn
-    limits: Limits
-    deadline: float
+    watch: LimitWatch
     kills_before: int
     pidfd: int
     printed: list[BoundedFile]
@@ -98,7 +96,7 @@ class _Loop:
             for fork in list(self.forks.values()):
                 trim(fork.printed)
                 if not fork.stopped:
-                    fork.stopped = passed_limit(fork.pid, fork.deadline, fork.limits)
+                    fork.stopped = fork.watch.passed(fork.pid)
                     if fork.stopped:
                         kill_group(fork.pid)
 
@@ -142,8 +140,7 @@ class _Loop:
             pid=pid,
             asker=asker,
             line=ours,
-            limits=limits,
-            deadline=time.monotonic() + limits.timeout_s,
+            watch=LimitWatch(limits),
             kills_before=kills,
             pidfd=os.pidfd_open(pid),
             printed=printed,

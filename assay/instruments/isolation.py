@@ -65,7 +65,7 @@ def run(
         start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end the group
     )
     try:
-        stopped = _watch(process, start + limits.timeout_s, limits, printed)
+        stopped = _watch(process, LimitWatch(limits), printed)
     finally:
         kill_group(process.pid)
         process.wait()
@@ -108,7 +108,7 @@ def exit_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
 
 
 def _watch(
-    process: subprocess.Popen, deadline: float, limits: Limits, printed: Sequence[BoundedFile]
+    process: subprocess.Popen, watch: "LimitWatch", printed: Sequence[BoundedFile]
 ) -> str | None:
     """Wait for the end; returns the limit that was passed, if one was."""
     while True:
@@ -117,27 +117,42 @@ def _watch(
             return None
         except subprocess.TimeoutExpired:
             trim(printed)
-            if stopped := passed_limit(process.pid, deadline, limits):
+            if stopped := watch.passed(process.pid):
                 return stopped
 
 
-def passed_limit(pid: int, deadline: float, limits: Limits) -> str | None:
-    """The limit that a process has passed by now: timeout, oom or stalled; None for none."""
-    if time.monotonic() > deadline:
-        return "timeout"
-    if limits.memory_bytes is not None and holds_more(pid, limits.memory_bytes):
-        return "oom"
-    if limits.progress and limits.stall_s and _age_s(limits.progress) > limits.stall_s:
-        return "stalled"
-    return None
+class LimitWatch:
+    """The limits of a process that starts now. A wall clock may be set meanwhile, so that the time
+    of a file only says that it changed, not when."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._start = self._changed = time.monotonic()
+        self._seen: tuple[int, int] | None = None
+
+    def passed(self, pid: int) -> str | None:
+        """The limit that the process has passed by now: timeout, oom or stalled; None for none."""
+        limits, now = self._limits, time.monotonic()
+        if now > self._start + limits.timeout_s:
+            return "timeout"
+        if limits.memory_bytes is not None and holds_more(pid, limits.memory_bytes):
+            return "oom"
+        if limits.progress and limits.stall_s:
+            seen = _time_and_size(limits.progress)
+            if seen is None or seen != self._seen:
+                self._seen, self._changed = seen, now
+            if now > self._changed + limits.stall_s:
+                return "stalled"
+        return None
 
 
-def _age_s(file: str) -> float:
-    """Seconds since a file last changed; 0 while it is not there."""
+def _time_and_size(file: str) -> tuple[int, int] | None:
+    """What changes with a file's content; None while it is not there."""
     try:
-        return time.time() - os.stat(file).st_mtime
+        status = os.stat(file)
     except FileNotFoundError:
-        return 0.0
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def kill_group(pid: int) -> None:
