@@ -11,6 +11,7 @@ from assay.correctness.refusal import refusal_text
 from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
 from assay.instruments.out_of_memory import ran_out
+from assay.records.durable import is_full
 from assay.records.foreign_text import first_line
 from assay.records.schema import Measurement, Status
 from assay.subjects.outcome import Unsupported, apply_probe, device_lost, lack_of_memory
@@ -40,10 +41,12 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
     except Unsupported as refusal:
         return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
     except (judge.MalformedResult, BadInput) as error:
+        if is_full(error):
+            raise
         return CaseResult(spec=spec, status="failed", reason=str(error))
     except Exception as error:
-        if device_lost(error):
-            raise  # nothing works in this process any more; a new one goes on with the others
+        if device_lost(error) or is_full(error):
+            raise  # nothing works here any more; a new process goes on, or once there is space
         if refusal := refusal_text(error):
             return CaseResult(spec=spec, status="unsupported", reason=refusal)
         traceback.print_exception(error, file=sys.stderr)

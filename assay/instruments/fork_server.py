@@ -23,7 +23,6 @@ import selectors
 import signal
 import socket
 import sys
-import threading
 import traceback
 import warnings
 from collections.abc import Mapping
@@ -39,6 +38,7 @@ from assay.instruments.forks import CAN_FORK, Server, as_lines
 from assay.instruments.isolation import (
     Limits,
     LimitWatch,
+    code_of,
     exit_with_parent,
     kernel_oom_kills,
     kill_group,
@@ -202,8 +202,10 @@ class _Loop:
             code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
             if isinstance(leaving.code, str):
                 print(leaving.code, file=sys.stderr)
-        except BaseException:
-            traceback.print_exc()
+        except BaseException as error:
+            code = code_of(error)
+            with suppress(OSError):  # on a full disk
+                traceback.print_exc()
         finally:
             _leave(code)
 
@@ -254,9 +256,9 @@ def _draw_anew() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End as a Python does at its end, but for what the server it was forked from would do."""
+    """End as a Python does at its end, but for what the server it was forked from would do, and
+    without waiting for threads: one that a user's code started may never end."""
     try:
-        threading._shutdown()
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -3,6 +3,7 @@
 A fork may ask in its turn, so that a cell and the memory of its calls come out of one process.
 """
 
+import errno
 import json
 import os
 import socket
@@ -67,6 +68,8 @@ def ask(
         "oom": f"it held more than {(memory_bytes or 0) / 2**30:.1f} GiB",
     }
     ending, reason = by_code(end["code"], end["oom_kills"])
+    if ending == "full":
+        raise OSError(errno.ENOSPC, reason)
     short = end["stopped"] == "oom" or ending == "oom"
     return Answers(values=values, ending=words.get(end["stopped"], reason), out_of_memory=short)
 

@@ -18,10 +18,12 @@ from typing import BinaryIO, Literal
 
 from assay.instruments.bounded_file import BoundedFile, appended, trim
 from assay.instruments.descendants import recent_descendants
+from assay.records.durable import is_full
 
 _POLL_S = 0.02
+_DISK_FULL = os.EX_IOERR  # exit code of a process that could not write
 
-Ending = Literal["finished", "timeout", "oom", "crashed"]
+Ending = Literal["finished", "timeout", "oom", "full", "crashed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +164,19 @@ def kill_group(pid: int) -> None:
             kill(pid, signal.SIGKILL)
 
 
+def code_of(error: BaseException) -> int:
+    """The exit code of a process that an error ends: a full disk is no fault of its code."""
+    return _DISK_FULL if is_full(error) else 1
+
+
 def by_code(code: int, kernel_killed_something: bool) -> tuple[Ending, str | None]:
     """Return the ending that an exit code stands for, with the reason where it is a bad one."""
     if code == 0:
         return "finished", None
     if code == -signal.SIGKILL and kernel_killed_something:
         return "oom", "the kernel's out-of-memory killer ended the process"
+    if code == _DISK_FULL:
+        return "full", "a disk is full, a quota used up or a limit to files reached"
     if code < 0:
         return "crashed", f"the process was ended by {_signal_name(-code)}"
     return "crashed", f"the process ended with exit code {code}"

@@ -13,6 +13,8 @@ from assay.errors import BadInput, CannotRunHere
 _MOST_PARTS = 1024  # that the system takes in one call
 _POLL_S = 0.01
 _TRIES = 50
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_MOST_CAUSES = 20  # of an error, which a user's code may have made a circle
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -64,6 +66,19 @@ def write_all(descriptor: int, parts: Sequence[memoryview]) -> None:
             count -= len(left.pop(0))
         if left:
             left[0] = left[0][count:]
+
+
+def is_full(error: BaseException | None) -> bool:
+    """True for an error that comes from a full disk, a used-up quota or a limit to files."""
+    for _ in range(_MOST_CAUSES):
+        if error is None:
+            return False
+        if isinstance(error, OSError) and error.errno in _FULL:
+            return True
+        if os.strerror(errno.ENOSPC) in str(error):  # as a compiler's process says it
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 @contextmanager

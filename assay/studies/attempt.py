@@ -19,6 +19,7 @@ import msgspec
 
 from assay import plugins
 from assay.captures import switched_off
+from assay.errors import BadInput
 from assay.host import CHECKOUT, own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
@@ -27,7 +28,7 @@ from assay.records.verdicts import LIMITS, NO_VERDICTS
 from assay.studies import crash
 from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome, parts
 from assay.studies.job import CellResult, Job
-from assay.subjects.outcome import Begin
+from assay.studies.result_file import Progress, read_progress
 from assay.workloads.spec import WorkloadSpec
 
 _LAST_WORDS_BYTES = 2000
@@ -83,20 +84,12 @@ class _Attempt:
     rest: list[Cell]  # one for each subject or probe that has yet to run
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Progress:
-    """Output of a process until it ended or crashed."""
-
-    measurements: list[Measurement]
-    at: Begin | None  # the last subject, probe and case
-    ended: bool  # True at the end of the cell
-
-
 def _in_process(job: Job, cell: Cell) -> _Attempt:
     """Run a cell, or what is left of it, in a new process."""
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=job.folder) as scratch:
         request, result = Path(scratch, REQUEST_FILE), Path(scratch, RESULT_FILE)
-        request.write_bytes(encode(_request(job, cell)))
+        with explained(request):
+            request.write_bytes(encode(_request(job, cell)))
         out, err = job.folder / "stdout.log", job.folder / "stderr.log"
         for path in (out, err):
             with explained(path), open(path, "a") as file:
@@ -110,13 +103,21 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
         )
         environment = _environment(cell, capture=job.capture)
         exit = _run(job.stage, cell, request, result, environment, out, err, limits)
-        progress = _read(result)
-    if exit.ending == "finished" and progress.ended:
+        progress = read_progress(result)
+    if progress.ended:  # whatever became of the process then: all that it measured is there
         return _after_end(cell, progress)
-    reason = exit.reason or "the process ended with exit code 0 before the cell was done"
-    if words := _last_words(err, before):
-        reason = f"{reason}; its last line: {words}"
-    status: Status = exit.ending if exit.ending in ("timeout", "oom") else "failed"  # type: ignore[assignment]
+    if exit.ending == "full":
+        where = f"assay study resume {job.run_folder.path}"
+        raise BadInput(
+            f"{cell.name} could not write, so nothing is recorded of it: {exit.reason}"
+            f"{_last_words(err, before)}; free some space and go on with: {where}"
+        )
+    reason = progress.problem or exit.reason
+    reason = reason or "the process ended with exit code 0 before the cell was done"
+    reason += _last_words(err, before)
+    status: Status = "failed"
+    if exit.ending in ("timeout", "oom") and not progress.problem:
+        status = exit.ending  # type: ignore[assignment]
     if _makes_cases(cell) and progress.at and progress.at.probe:
         return _after_case(cell, progress, status, reason)
     return _after_subject(cell, progress, status, reason)
@@ -186,7 +187,7 @@ def _imports(stage: str, cell: Cell) -> list[str]:
     return modules
 
 
-def _after_end(cell: Cell, progress: _Progress) -> _Attempt:
+def _after_end(cell: Cell, progress: Progress) -> _Attempt:
     """Give those that ran out of memory beside others another turn, alone."""
     crowded = [
         m for m in progress.measurements if m.status == "oom" and not m.alone and cell.workload
@@ -206,7 +207,7 @@ def _makes_cases(cell: Cell) -> bool:
     return bool(cell.probes) and cell.workload is None
 
 
-def _after_case(cell: Cell, progress: _Progress, status: Status, reason: str) -> _Attempt:
+def _after_case(cell: Cell, progress: Progress, status: Status, reason: str) -> _Attempt:
     """Blame the probe and the case it was at; go on with the probes that had no turn."""
     at = progress.at
     assert at
@@ -218,56 +219,47 @@ def _after_case(cell: Cell, progress: _Progress, status: Status, reason: str) ->
         cause="it hangs" if status == "timeout" else crash.ENDS,
     )
     measurements = [*progress.measurements, blamed]
-    if status == "timeout":
-        text = f"not run: it hangs in {at.probe}; fix that first"
-        skipped = outcome(cell, at.subject, "skipped", text)
-        measurements += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
-        waiting = ()
     # Where it ends its process outside of its limits, they are not looked for again.
     options = {**cell.options, **({"find_limits": False} if at.probe == LIMITS else {})}
-    rest = [replace(cell, probes=waiting, options=options)] if waiting else []
-    return _Attempt(measurements=measurements, rest=rest)
+    rest = replace(cell, probes=waiting, options=options)
+    if status == "timeout" or rest == cell:  # which would end in the same way for ever
+        ends = "hangs" if status == "timeout" else "ends its process"
+        text = f"not run: it {ends} in {at.probe}; fix that first"
+        skipped = outcome(cell, at.subject, "skipped", text)
+        measurements += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
+        return _Attempt(measurements=measurements, rest=[])
+    return _Attempt(measurements=measurements, rest=[rest] if waiting else [])
 
 
-def _after_subject(cell: Cell, progress: _Progress, status: Status, reason: str) -> _Attempt:
+def _after_subject(cell: Cell, progress: Progress, status: Status, reason: str) -> _Attempt:
     """Blame the subject the process was at, or, before the first of several, the whole cell."""
     at = (
         progress.at.subject
         if progress.at
         else (cell.subjects[0] if len(cell.subjects) == 1 else "")
     )
+    is_stranger = bool(at and cell.subjects) and at not in cell.subjects
+    if is_stranger:  # whom the others alone would come to again
+        reason = f"{reason}; it was at {at!r}, which is no subject of this cell"
     blamed = outcome(cell, at, status, reason)
     # An outcome of its own ends a subject; anything less may be half of its measurements.
     ended = {m.subject for m in progress.measurements if m.status != "ok" and m.subject != at}
     kept = [measurement for measurement in progress.measurements if measurement.subject in ended]
     waiting = [name for name in cell.subjects if name not in ended and name != at]
-    rest = [replace(cell, subjects=(name,)) for name in waiting] if at else []
+    rest = [replace(cell, subjects=(name,)) for name in waiting if at and not is_stranger]
     return _Attempt(measurements=[*kept, blamed], rest=rest)
 
 
-def _read(result: Path) -> _Progress:
-    """Read what the worker wrote; a torn last line is left out."""
-    measurements, at, ended = [], None, False
-    lines = result.read_bytes().split(b"\n")[:-1] if result.is_file() else []
-    for line in lines:
-        item = msgspec.json.decode(line)
-        if "begin" in item:
-            at = Begin(item["begin"], item["probe"], item["case"])
-        elif "end" in item:
-            ended = True
-        elif "batch" not in item:
-            measurements.append(msgspec.convert(item, Measurement))
-    return _Progress(measurements=measurements, at=at, ended=ended)
-
-
 def _last_words(path: Path, start: int) -> str:
-    """The last line that the process wrote to stderr. Of a long one its end, from a space on: the
-    rest of a key that the cut goes through would be taken for no key."""
+    """The last line that the process wrote to stderr, as the end of a reason; empty for none. Of a
+    long one its end, from a space on: the rest of a key that the cut goes through would be taken
+    for no key."""
     with open(path, "rb") as file:
         begin = file.seek(max(start, path.stat().st_size - _LAST_WORDS_BYTES))
         text = file.read().decode(errors="replace").rstrip()
     line = text.rpartition("\n")[2]
-    return line.partition(" ")[2] if line == text and begin > start else line.strip()
+    line = line.partition(" ")[2] if line == text and begin > start else line.strip()
+    return f"; its last line: {line}" if line else ""
 
 
 def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:

@@ -51,7 +51,11 @@ def at_work(stage_folder: Path) -> list[CellAtWork]:
             written = _last_bytes(scratch / RESULT_FILE)
         except (FileNotFoundError, msgspec.DecodeError):
             continue  # its request is not written yet, or has gone with its end
-        running.append(_described(cell, time.time() - started, written))
+        elapsed_s = time.time() - started
+        try:
+            running.append(_described(cell, elapsed_s, written))
+        except (msgspec.DecodeError, KeyError, TypeError):  # a line that is not the worker's
+            running.append(_described(cell, elapsed_s, b""))
     return running
 
 

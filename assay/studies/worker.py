@@ -7,16 +7,19 @@ complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a cr
 to RESULT. PARENT is the process that waits for this one.
 """
 
+import os
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
 from assay import plugins
-from assay.instruments.isolation import exit_with_parent
+from assay.instruments.isolation import code_of, exit_with_parent
 from assay.records.schema import Measurement
 from assay.studies import cell as cells
 from assay.studies import stream
@@ -28,6 +31,7 @@ from assay.subjects.outcome import Begin
 def in_fork(files: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Run a cell as the answer to a question, with nothing to say but what it writes."""
     main(files["request"], files["result"])
+    _end()
     yield from ()
 
 
@@ -71,10 +75,24 @@ def _events(stage: ModuleType, cell: cells.Cell) -> Iterator[Any]:
     return neighbours.kept_apart(stage.run(cell))
 
 
+def _end() -> NoReturn:
+    """End this process at once: all results are written, and whatever a subject left running
+    would keep it."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
 def _write_line(file: BinaryIO, item: object) -> None:
     file.write(msgspec.json.encode(item) + b"\n")
 
 
 if __name__ == "__main__":
     exit_with_parent(int(sys.argv[3]))
-    main(*sys.argv[1:3])
+    try:
+        main(*sys.argv[1:3])
+    except Exception as error:
+        traceback.print_exc()
+        sys.exit(code_of(error))
+    _end()

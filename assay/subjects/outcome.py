@@ -13,6 +13,7 @@ from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments.out_of_memory import held_by_others, ran_out
+from assay.records.durable import is_full
 from assay.records.schema import Measurement, Status
 from assay.subjects.contract import Subject
 from assay.workloads.spec import WorkloadSpec
@@ -49,8 +50,8 @@ def outcome_of(
     error: Exception, *, subject: str, metric: str, workload: WorkloadSpec | None = None
 ) -> Measurement:
     """A failure as a result like any other; the traceback goes to the log."""
-    if device_lost(error):
-        raise error  # nothing works in this process any more; a new one goes on with the others
+    if device_lost(error) or is_full(error):
+        raise error  # nothing works here any more; a new process goes on, or once there is space
     status: Status = "failed"
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, BadInput | WrongAnswer | InputsChanged):

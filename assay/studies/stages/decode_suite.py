@@ -9,6 +9,7 @@ from assay import host, plugins
 from assay.correctness.decode import suite
 from assay.correctness.decode.suite import TestedReader
 from assay.errors import BadInput
+from assay.records.durable import is_full
 from assay.records.schema import Measurement
 from assay.records.verdicts import CONDITIONS
 from assay.studies.cell import Cell, options_of, settings_of
@@ -71,6 +72,8 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reader = decode.load(subject, folders)
         probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
     except BadInput as error:
+        if is_full(error):
+            raise
         traceback.print_exception(error, file=sys.stderr)
         yield Measurement(
             subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)

@@ -13,6 +13,7 @@ from assay.correctness import second_process, suite
 from assay.correctness.cases import QUICK_CASES
 from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
+from assay.records.durable import is_full
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, options_of, settings_of
 from assay.studies.study import Study
@@ -73,6 +74,8 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         implementation = contract.load(subject, folders)
         probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
     except BadInput as error:
+        if is_full(error):
+            raise
         traceback.print_exception(error, file=sys.stderr)
         yield Measurement(
             subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)

@@ -13,6 +13,7 @@ from assay import host, peaks, plugins
 from assay.correctness.models.selection import SelectedModel, select
 from assay.errors import BadInput, CannotRunHere
 from assay.instruments.telemetry import Telemetry
+from assay.records.durable import is_full
 from assay.records.schema import MODELS, Measurement
 from assay.records.verdicts import WRONG
 from assay.studies import ranks
@@ -91,6 +92,8 @@ def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
         yield _ended(settings, "skipped", str(error))
         return
     except BadInput as error:
+        if is_full(error):
+            raise
         yield _ended(settings, "failed", str(error))
         return
     try:
@@ -103,6 +106,8 @@ def run(cell: Cell) -> Iterator[Begin | Measurement | Batch]:
                 else:
                     yield item
     except (BadInput, CannotRunHere) as error:
+        if is_full(error):
+            raise
         yield _ended(settings, "failed", str(error))
 
 
