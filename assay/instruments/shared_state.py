@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
-# Begin the names of variables that frameworks set for themselves when they are first used.
+# Begin the names of variables that frameworks set for themselves when they are first used, or that
+# all kernels need without a GPU: a module that several of them import sets it once.
 _OF_FRAMEWORKS = (
-    "CUDA_MODULE_LOADING",
-    "TF_CPP_",
-    "TORCHINDUCTOR_",
-    "_TORCHINDUCTOR_",
-    "TPU_",
-    "TRITON_CACHE_",
+    *("CUBLAS_WORKSPACE_CONFIG", "CUDA_HOME", "CUDA_MODULE_LOADING", "CUDA_ROOT"),
+    *("DISABLE_CUPTI_LAZY_REINIT", "KMP_DUPLICATE_LIB_OK", "LIBTPU_", "MOSAIC_GPU_"),
+    *("TEARDOWN_CUPTI", "TF_CPP_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_", "TORCH_WARM_POOL", "TPU_"),
+    *("TRITON_CACHE_", "TRITON_INTERPRET", "TRITON_LIBDEVICE_PATH", "TRITON_PTXAS_PATH"),
+    "XLA_PYTHON_CLIENT_",
 )
 _MOST_BLOCKS = 256  # of random numbers that a subject may draw in a turn without a remark
 
@@ -117,7 +117,14 @@ SETTINGS = (
         read=lambda: locale.setlocale(locale.LC_ALL),
         write=lambda value: locale.setlocale(locale.LC_ALL, value),
     ),
-    Setting(name="the recursion limit", read=sys.getrecursionlimit, write=sys.setrecursionlimit),
+    Setting(
+        name="the recursion limit",
+        read=sys.getrecursionlimit,
+        write=sys.setrecursionlimit,
+        words=lambda before, after: (  # Inductor raises it
+            f"the recursion limit from {before} to {after}" if after < before else None
+        ),
+    ),
     Setting(
         name="Python's garbage collection",
         read=gc.isenabled,

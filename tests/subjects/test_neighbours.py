@@ -66,9 +66,9 @@ HOSTILE = {
     ),
     "plain_kernels": (
         "torch.backends.cuda.enable_flash_sdp(False)",
-        "gc.disable(); sys.setrecursionlimit(5000); decimal.getcontext().prec = 5",
+        "gc.disable(); sys.setrecursionlimit(900); decimal.getcontext().prec = 5",
         f"set torch's flash attention from True to False {LOADED}; set the recursion limit from "
-        f"{sys.getrecursionlimit()} to 5000, Python's garbage collection from True to False, the "
+        f"{sys.getrecursionlimit()} to 900, Python's garbage collection from True to False, the "
         f"decimal context {CALLED}",
     ),
 }
@@ -90,7 +90,7 @@ def attention(q, k, v, *, causal, scale):
     return eager.attention(q, k, v, causal=causal, scale=scale)
 '''
 LOOKS = "SEEN.append(shared_state.values_of([*shared_state.SETTINGS, *settings()]))"
-SOUND = "random.random(); np.random.rand(20); torch.randn(3); decimal.Decimal(1) / 3"
+SOUND = "sys.setrecursionlimit(5000); random.random(); np.random.rand(20); torch.randn(3); decimal.Decimal(1) / 3"
 # Probes themselves call without gradients, and silence warnings.
 OURS = ("torch's gradients", "warning filters")
 
