@@ -4,7 +4,6 @@ to find, and whether it finds a slowdown that was planted.
 All samples are kept; assay/laws/noise.py says what they mean.
 """
 
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
@@ -16,8 +15,9 @@ from assay import plugins
 from assay.host import Host
 from assay.laws.noise import AA, PLANTED, ROUNDS, SHARE
 from assay.performance import rounds
-from assay.performance.timer import FACTORS, Timer
+from assay.performance.timer import Timer
 from assay.records.schema import Measurement
+from assay.subjects.change import drawn
 from assay.subjects.sequence import SequenceSubject
 
 PROBE = "latency"
@@ -37,7 +37,7 @@ def measure(subject: SequenceSubject, host: Host, settings: NoiseSettings) -> It
     """All samples of the comparisons with itself, then of those with the slowed-down copy."""
     sample = rounds.applied(plugins.load(plugins.find("probes", PROBE)), host)
     first = replace(subject, timer=Timer(subject=subject))
-    warm = list(rounds.warm_up(first, sample, random.SystemRandom(), settings.warmup))
+    warm = list(rounds.warm_up(first, sample, settings.warmup))
     yield from warm
     usual_ms = median(warm[-1].samples[1:])
     wait_ms = settings.share * usual_ms
@@ -57,11 +57,10 @@ def _side_by_side(
     sides: dict[str, SequenceSubject], sample: rounds.Measure, count: int
 ) -> Iterator[Measurement]:
     """All samples of each side, by metric, from rounds of two."""
-    draw = random.SystemRandom()
     samples: dict[str, list[list[Measurement]]] = {metric: [] for metric in sides}
-    factors = [draw.choice(FACTORS) for _ in range(count)]
+    changes = [drawn() for _ in range(count)]
     for number, metric in rounds.Turns(sides, rounds=count):
-        latency, *_ = sample(rounds.renewed(sides[metric], factors[number]))
+        latency, *_ = rounds.sampled(sides[metric], sample, changes[number])
         samples[metric].append([latency])
     for metric, measurements in samples.items():
         (gathered,) = rounds.gathered(measurements)

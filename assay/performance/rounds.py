@@ -1,11 +1,9 @@
 """Interleaved rounds: samples of several subjects side by side, in an order that alternates.
 
-Drift of the machine falls on all of them alike. Every round has inputs of its own: the last input
-times a power of two that nobody knows beforehand (assay/performance/timer.py). No sample is left
-out.
+Drift of the machine falls on all of them alike. Every round has inputs of its own, which nobody
+knows beforehand (assay/subjects/change.py). No sample is left out.
 """
 
-import random
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -18,8 +16,9 @@ import msgspec
 from assay.host import Host
 from assay.instruments.telemetry import Telemetry
 from assay.laws.pairs import FEWEST_ROUNDS
-from assay.performance.timer import FACTORS, Timer
+from assay.performance.timer import Timer
 from assay.records.schema import Measurement
+from assay.subjects.change import InputChange, drawn
 from assay.subjects.contract import Subject
 from assay.subjects.outcome import Begin, InputsChanged, apply_probe
 
@@ -83,11 +82,10 @@ def interleaved(
         for name, subject in subjects.items()
     }
     measure = applied(probe, host)
-    draw = random.SystemRandom()
     for name, subject in list(timed.items()):
         yield Begin(name)
         try:
-            for measurement in warm_up(subject, measure, draw, settings.warmup):
+            for measurement in warm_up(subject, measure, settings.warmup):
                 yield msgspec.structs.replace(measurement, subject=name)
         except Exception as error:
             del timed[name]
@@ -101,12 +99,12 @@ def interleaved(
     round_number = -1
     for number, name in turns:
         if number > round_number:
-            round_number, factor = number, draw.choice(FACTORS)
+            round_number, change = number, drawn()
             telemetry.read()
         yield Begin(name)
         try:
             with timed[name].framework.annotated(f"{name} round {number}", device):
-                samples[name].append(measure(renewed(timed[name], factor)))
+                samples[name].append(sampled(timed[name], measure, change))
         except Exception as error:
             turns.drop(name)
             del samples[name]
@@ -127,15 +125,18 @@ def applied(probe: ModuleType, host: Host) -> Measure:
     return lambda subject: apply_probe(probe, subject, subject.workload, host)
 
 
-def renewed(subject: Subject, factor: float) -> Subject:
-    """The subject on values of its own, of which its timer knows the factor."""
-    subject.timer.factor = factor
-    return subject.renewed(factor)
+def sampled(subject: Subject, measure: Measure, change: InputChange) -> list[Measurement]:
+    """Measure the subject once, on inputs of its own, of which its timer knows how they were made;
+    raises InputsChanged."""
+    subject.timer.change = change
+    renewed = subject.renewed(change)
+    before = checksums(renewed)
+    measurements = measure(renewed)
+    refuse_changes(renewed, before)
+    return measurements
 
 
-def warm_up(
-    subject: Subject, measure: Measure, draw: random.SystemRandom, least: int
-) -> Iterator[Measurement]:
+def warm_up(subject: Subject, measure: Measure, least: int) -> Iterator[Measurement]:
     """Make at least that many calls, until two windows of them agree; the first, which may compile,
     is a metric of its own."""
     subject.framework.empty_cache(subject.device)
@@ -144,7 +145,7 @@ def warm_up(
     try:
         with subject.framework.annotated(f"{subject.name} warm-up", subject.device):
             while not _is_warm([call.samples[0] for call in calls], least):
-                first, *_ = measure(renewed(subject, draw.choice(FACTORS)))
+                first, *_ = sampled(subject, measure, drawn())
                 calls.append(first)
     finally:
         refuse_changes(subject, before)

@@ -1,43 +1,42 @@
 """One timed piece of work: caches first, then the clock, then a look at what came out.
 
-For timing, the last input is multiplied by a power of two, drawn anew for each round: the answer
-changes by exactly that factor. An answer that was made before the call, or is not finished when the
-clock stops, does not know the factor. It is taken before anything else waits for the device, so
-work that still goes on when the clock stops shows as a wrong answer.
+For timing, inputs are changed anew for each round (assay/subjects/change.py). An answer that was
+made before the call, or is not finished when the clock stops, is not that of these inputs. Which
+calls are looked at, and where, is drawn by the system once they are over. What they gave is taken
+before anything else waits for the device, so work that still goes on when the clock stops shows as
+a wrong answer.
 """
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import urandom
 from typing import Any
 
 import numpy as np
 
 from assay.records.schema import Measurement
-from assay.subjects.contract import Expected, Subject
+from assay.subjects.change import InputChange
+from assay.subjects.contract import Subject
 from assay.subjects.outcome import WrongAnswer
 
-FACTORS = (-1.0, 2.0, -2.0, 4.0, -4.0)
-_DRAW = random.SystemRandom()  # which no subject can seed
-LOOKED_AT = 0.25  # of the timed calls, drawn at random, and the first: looking costs time too
+LOOKED_AT = 64  # of 256 timed calls, drawn at random, and the first: looking costs time too
+_urandom = urandom  # bound before any code of a user's is loaded
 
 
 @dataclass(kw_only=True)
 class Timer:
-    """Times work of one subject. `factor` is what this round's values were multiplied by."""
+    """Times work of one subject. `change` is what this round's inputs were made with."""
 
     subject: Subject
-    factor: float = 1.0
+    change: InputChange = field(init=False)
     _clock: Any = field(init=False)
     _flush: Callable[[], str] = field(init=False)
-    _spots: Expected = field(init=False)
     _flushed: str = ""
     _looked: bool = False
 
     def __post_init__(self) -> None:
         framework, device = self.subject.framework, self.subject.device
         self._clock, self._flush = framework.clock(device), framework.flusher(device)
-        self._spots = self.subject.spots()
 
     def time(self, work: Callable[[], Any], *, gives: tuple[str, ...]) -> float:
         """Milliseconds that `work` takes; it returns an array, or one for each name in `gives`.
@@ -46,10 +45,13 @@ class Timer:
         """
         self._flushed = self._flush()
         elapsed_ms, result = self._clock.time(work)
-        if not self._looked or _DRAW.random() < LOOKED_AT:
-            arrays = result if len(gives) > 1 else (result,)
-            self._look(dict(zip(gives, arrays, strict=True)))
+        arrays = result if len(gives) > 1 else (result,)
+        named = dict(zip(gives, arrays, strict=True))
+        if not self._looked or _urandom(1)[0] < LOOKED_AT:
+            self._look(named)
             self._looked = True
+        else:
+            self._refuse_malformed(named)
         return elapsed_ms
 
     def measurements(self, metric: str, elapsed_ms: float) -> list[Measurement]:
@@ -60,16 +62,24 @@ class Timer:
             samples.append(self._sample(f"{metric}.launch", self._clock.launch_ms, source))
         return samples
 
-    def _look(self, arrays: dict[str, Any]) -> None:
-        """Raise WrongAnswer unless each array of which some values are known is right there."""
+    def _refuse_malformed(self, arrays: dict[str, Any]) -> None:
+        """Raise WrongAnswer for what is no plain array of the shape and dtype it must have."""
         for tensor, array in arrays.items():
-            if not self._spots.has(tensor) or tensor not in self._spots.index:
-                continue
             if problem := self.subject.form_problem(tensor, array):
                 raise WrongAnswer(f"a timed call gave a wrong result: {problem}")
-            actual = self.subject.numpy(array, self._spots.index[tensor])
-            right = self.factor * getattr(self._spots.result, tensor)
-            allowed = abs(self.factor) * self._spots.allowed[tensor].largest
+
+    def _look(self, arrays: dict[str, Any]) -> None:
+        """Raise WrongAnswer unless each array is right where some of its values are known."""
+        self._refuse_malformed(arrays)
+        places = self.subject.places(self.change)
+        seen = {
+            tensor: self.subject.numpy(array, places[tensor])  # at once: it may not be finished
+            for tensor, array in arrays.items()
+            if tensor in places
+        }
+        spots = self.subject.spots(self.change)
+        for tensor, actual in seen.items():
+            right, allowed = getattr(spots.result, tensor), spots.allowed[tensor].largest
             with np.errstate(invalid="ignore"):
                 wrong = ~(np.abs(actual - right) <= allowed)
             if wrong.any():

@@ -6,13 +6,16 @@ what it returns with what it expects, one loop times it beside others.
 
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from assay.attention.budget import Allowance
 from assay.records.schema import Level, WorkloadIdentity
 from assay.workloads.work import Work
+
+if TYPE_CHECKING:
+    from assay.subjects.change import InputChange
 
 SOURCE = "float64 reference; budget: see assay/attention/budget.py"
 Index = tuple[np.ndarray, ...]  # one integer array for each leading axis, of one shape together
@@ -61,7 +64,6 @@ class TensorComparison:
 class Subject(Protocol):
     """Calling it runs the forward pass; the framework's own array comes back, maybe unfinished.
 
-    The answer is linear in the last of `inputs`: times a number, it changes by that number.
     `timer` and `state` belong to the probe that times it.
     """
 
@@ -89,8 +91,8 @@ class Subject(Protocol):
     def gradients(self) -> tuple[Any, tuple[Any, ...]]: ...
     def synchronize(self) -> None: ...
 
-    def renewed(self, factor: float) -> Self:
-        """The same on inputs of its own, the last one times `factor`."""
+    def renewed(self, change: "InputChange") -> Self:
+        """The same on inputs of its own, which are changed."""
 
     def restore(self) -> None:
         """Write the inputs as they should be over what was made of them."""
@@ -98,8 +100,11 @@ class Subject(Protocol):
     def expected(self) -> Expected:
         """Right values and error budgets, for the check."""
 
-    def spots(self) -> Expected:
-        """A few of them, for a look at timed calls."""
+    def places(self, change: "InputChange") -> dict[str, Index]:
+        """Where a call on inputs that are changed is looked at, by tensor."""
+
+    def spots(self, change: "InputChange") -> Expected:
+        """What is right there."""
 
     def numpy(self, array: Any, index: Index | None = None) -> np.ndarray:
         """A result as float64, or what lies at `index` of it."""

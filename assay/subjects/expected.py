@@ -13,7 +13,6 @@ from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
 _MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at
-_SPOT_PAIRS, _SPOT_ROWS = 3, 4  # of batch and head, and rows of each
 
 
 @lru_cache(maxsize=8)
@@ -42,10 +41,3 @@ def expected(workload: Workload, device: str = "cpu", precision: Precision = PLA
 def scores(spec: WorkloadSpec) -> int:
     """The number of scores of a workload, visible or not."""
     return spec.batch * spec.heads * spec.query_length * spec.key_length
-
-
-@lru_cache(maxsize=1)
-def spots(workload: Workload, precision: Precision = PLAIN) -> Expected:
-    """A few rows of out and dq."""
-    few = sampling.sample_rows(workload, pairs=_SPOT_PAIRS, rows=_SPOT_ROWS, precision=precision)
-    return Expected(result=few.result, allowed=few.allowed, index=few.index)

@@ -15,9 +15,11 @@ from assay.attention.contract import Implementation
 from assay.captures.inputs import make
 from assay.host import Host
 from assay.records.schema import WorkloadIdentity
+from assay.subjects.change import InputChange
 from assay.subjects.contract import Expected, Index, TensorComparison
-from assay.subjects.expected import expected, spots
+from assay.subjects.expected import expected
 from assay.subjects.outcome import Unsupported
+from assay.subjects.spots import places, spots
 from assay.workloads import work
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.work import Work, key_bytes, query_bytes
@@ -112,9 +114,12 @@ class SequenceSubject:
         bound = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
         return replace(bound, in_second_process=self.in_second_process)
 
-    def renewed(self, factor: float) -> "SequenceSubject":
-        q, k, v = self.inputs
-        return replace(self, inputs=(q, k, self.framework.times(v, factor)))
+    def renewed(self, change: InputChange) -> "SequenceSubject":
+        times = change.multipliers(self.workload.spec)
+        arrays = zip(self.inputs, INPUTS, strict=True)
+        return replace(
+            self, inputs=tuple(self.framework.times(array, times[name]) for array, name in arrays)
+        )
 
     def restore(self) -> None:
         workload = self.workload
@@ -125,8 +130,11 @@ class SequenceSubject:
         """Right values of its workload, or of another, and the budgets that it is held to."""
         return expected(workload or self.workload, self.device, self.implementation.precision)
 
-    def spots(self) -> Expected:
-        return spots(self.workload, self.implementation.precision)
+    def places(self, change: InputChange) -> dict[str, Index]:
+        return places(self.workload, change)
+
+    def spots(self, change: InputChange) -> Expected:
+        return spots(self.workload, change, self.implementation.precision)
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         like = self.inputs[_LIKE[tensor]]
@@ -134,7 +142,8 @@ class SequenceSubject:
             return f"{tensor}: no gradient arrives; the output does not depend on this input"
         if not self.framework.is_array(array):
             wanted = self.implementation.framework
-            return f"{tensor} is a {type(array).__name__}, wanted an array of {wanted}"
+            kind = f"{type(array).__module__}.{type(array).__name__}"
+            return f"{tensor} is a {kind}, wanted a plain array of {wanted}, in memory: no subclass"
         shape, dtype = tuple(like.shape), self.framework.dtype_name(like)
         if tensor == "lse":
             spec = self.workload.spec

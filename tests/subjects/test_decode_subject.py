@@ -15,8 +15,8 @@ from assay.errors import BadInput
 from assay.kv import contract
 from assay.kv.contract import KVSpec
 from assay.performance.rounds import checksums
-from assay.performance.timer import FACTORS
 from assay.subjects import decode, forked
+from assay.subjects.change import FACTORS, InputChange
 from assay.subjects.decode import cache, names, pages
 from assay.subjects.outcome import Unsupported
 from assay.workloads.spec import WorkloadSpec
@@ -126,17 +126,22 @@ def test_a_round_has_the_values_times_its_factor_exactly(layout, factor, dtype) 
 
 def test_a_round_is_on_new_tensors_and_leaves_the_others(rows) -> None:
     call = bound("int4:dequantised")
-    before, out = checksums(call), call.numpy(call())
-    second = call.renewed(-2.0)
-    assert np.allclose(second.numpy(second()), -2 * out, rtol=1e-5, atol=0)
+    before = checksums(call)
+    change = InputChange(number=3)
+    second = call.renewed(change)
+    right = call.spots(change)
+    seen = second.numpy(second(), call.places(change)["out"])
+    assert (np.abs(seen - right.result.out) <= right.allowed["out"].largest).all()
+    assert not np.allclose(seen, call.numpy(call(), call.places(change)["out"]), atol=0.1)
     assert checksums(call) == before
     for array in call.inputs:
         array.zero_()
     call.restore()
     assert checksums(call) == before
     latent = bound(rows, kv_heads=1, head_dim=96)
-    again = latent.renewed(4.0)
-    assert np.array_equal(again.numpy(again()), 4 * latent.numpy(latent()))
+    again, right = latent.renewed(change), latent.spots(change)
+    seen = again.numpy(again(), latent.places(change)["out"])
+    assert (np.abs(seen - right.result.out) <= right.allowed["out"].largest).all()
 
 
 def test_latents_are_keys_whose_first_numbers_are_values(rows) -> None:

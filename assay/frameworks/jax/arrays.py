@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src.array import ArrayImpl
 
 
 def place(array: np.ndarray, dtype: str, device: str, layout: str = "plain") -> jax.Array:
@@ -93,7 +94,8 @@ def overwrite(array: jax.Array, values: jax.Array) -> jax.Array | None:
 
 
 def is_array(value: object) -> bool:
-    return isinstance(value, jax.Array)
+    """True for JAX's own array. One of another class may have no values yet when a call returns."""
+    return type(value) is ArrayImpl
 
 
 def dtype_name(array: jax.Array) -> str:
@@ -163,8 +165,8 @@ def apart(call: Callable[..., jax.Array]) -> tuple[Callable[..., jax.Array], tup
     return (call.func, call.args) if bound else (call, ())
 
 
-def times(array: jax.Array, factor: float) -> jax.Array:
-    """The array multiplied by a number."""
+def times(array: jax.Array, factor: float | np.ndarray) -> jax.Array:
+    """The array multiplied by a number, or by one for each place of its last axis."""
     return array * jnp.asarray(factor, array.dtype)
 
 

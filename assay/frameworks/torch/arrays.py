@@ -110,7 +110,9 @@ def overwrite(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor | None
 
 
 def is_array(value: object) -> bool:
-    return isinstance(value, torch.Tensor)
+    """True for a plain tensor in memory. One of a subclass, or of a device that computes when it is
+    asked, may have no values yet when a call returns."""
+    return type(value) is torch.Tensor and value.device.type in ("cpu", "cuda")
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
@@ -239,8 +241,11 @@ def trained(
     return pullback(call, inputs, state)(grad_out)
 
 
-def times(tensor: torch.Tensor, factor: float) -> torch.Tensor:
-    """The tensor multiplied by a number, lying in memory as it does."""
+def times(tensor: torch.Tensor, factor: float | np.ndarray) -> torch.Tensor:
+    """The tensor multiplied by a number, or by one for each place of its last axis, lying in
+    memory as it does."""
+    if isinstance(factor, np.ndarray):
+        factor = torch.from_numpy(factor).to(device=tensor.device, dtype=tensor.dtype)
     result = torch.empty_strided(
         tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
     )

@@ -20,12 +20,14 @@ from assay.kv import contract as layouts
 from assay.kv.contract import Layout
 from assay.records.schema import WorkloadIdentity
 from assay.subjects import sampling
+from assay.subjects.change import InputChange
 from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.decode import cache, names
 from assay.subjects.decode.cache import DecodedArray, HeldCache
-from assay.subjects.expected import expected, spots
+from assay.subjects.expected import expected
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import framework_named
+from assay.subjects.spots import places, spots
 from assay.workloads.work import Work, query_bytes, visible_pairs
 from assay.workloads.workload import Workload
 
@@ -134,12 +136,12 @@ class DecodeSubject:
         """Bind the same kernel to another workload; raises Unsupported as `bind` does."""
         return bind_loaded(self.implementation, workload, host=self.host, device=self.device)
 
-    def renewed(self, factor: float) -> "DecodeSubject":
+    def renewed(self, change: InputChange) -> "DecodeSubject":
         """Latents are key and value at once: the queries are divided by the factor."""
-        q = self.inputs[0]
-        if self.cache.latent:
-            q = self.framework.times(q, 1 / factor)
-        return replace(self, inputs=(q, *self.cache.renewed(factor).values()))
+        signs = change.multipliers(self.workload.spec, cached=True)["q"]
+        divisor = change.factor if self.cache.latent else 1.0
+        q = self.framework.times(self.inputs[0], signs / np.float32(divisor))
+        return replace(self, inputs=(q, *self.cache.renewed(change.factor).values()))
 
     def restore(self) -> None:
         workload = self.workload
@@ -160,13 +162,16 @@ class DecodeSubject:
         some = sampling.sample_rows(self.right, pairs=_PAIRS, rows=_ROWS)
         return Expected(result=some.result, allowed=some.allowed, index=some.index)
 
-    def spots(self) -> Expected:
-        return spots(self.right)
+    def places(self, change: InputChange) -> dict[str, Index]:
+        return places(self.right, change)
+
+    def spots(self, change: InputChange) -> Expected:
+        return spots(self.right, change, cached=True)
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         """Out looks like q, with vectors as wide as a value."""
         if not self.framework.is_array(array):
-            return f"{tensor} is a {type(array).__name__}, wanted a tensor of torch"
+            return f"{tensor} is a {type(array).__name__}, wanted a tensor of torch: no subclass"
         shape, dtype = self.right.grad_out.shape, self.workload.spec.dtype
         if tensor == "lse":
             shape, dtype = shape[:3], "float32"

@@ -17,6 +17,7 @@ from assay.host import Host
 from assay.models import layer
 from assay.models.layer import Layer
 from assay.records.schema import WorkloadIdentity
+from assay.subjects.change import InputChange
 from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.layers import expected as expectations
 from assay.subjects.layers.inputs import WORK_FORMULAS, LayerInputs, make, work_of
@@ -93,9 +94,10 @@ class LayerSubject:
     def numpy(self, array: Any, index: Index | None = None) -> np.ndarray:
         return self.framework.numpy(array if index is None else self.framework.taken(array, index))
 
-    def renewed(self, factor: float) -> "LayerSubject":
+    def renewed(self, change: InputChange) -> "LayerSubject":
+        """The answer is linear in the projection."""
         x, into, projection = self.inputs
-        return replace(self, inputs=(x, into, self.framework.times(projection, factor)))
+        return replace(self, inputs=(x, into, self.framework.times(projection, change.factor)))
 
     def restore(self) -> None:
         """Nothing: JAX arrays cannot be written to."""
@@ -103,14 +105,17 @@ class LayerSubject:
     def expected(self) -> Expected:
         return expectations.expected(self.workload, self.device)
 
-    def spots(self) -> Expected:
-        return expectations.spots(self.workload, self.device)
+    def places(self, change: InputChange) -> dict[str, Index]:
+        return expectations.spots(self.workload, self.device).index
+
+    def spots(self, change: InputChange) -> Expected:
+        return change.scaled(expectations.spots(self.workload, self.device))
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         """Out and dx look like x."""
         like = self.inputs[0]
         if not self.framework.is_array(array):
-            return f"{tensor} is a {type(array).__name__}, wanted an array of JAX"
+            return f"{tensor} is a {type(array).__name__}, wanted an array of JAX: no subclass"
         if array.shape != like.shape:
             return f"{tensor} has shape {tuple(array.shape)}, wanted {tuple(like.shape)}"
         if array.dtype != like.dtype:

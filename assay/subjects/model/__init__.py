@@ -16,6 +16,7 @@ import torch
 from assay.frameworks.torch import counting
 from assay.records.identity import digest
 from assay.records.schema import WorkloadIdentity
+from assay.subjects.change import InputChange
 from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.model import expected
 from assay.subjects.sequence import framework_named
@@ -128,10 +129,10 @@ class ModelSubject:
     def synchronize(self) -> None:
         self.framework.synchronize(self.device)
 
-    def renewed(self, factor: float) -> "ModelSubject":
+    def renewed(self, change: InputChange) -> "ModelSubject":
         self._restore_states()
         tokens, before = self.inputs
-        return replace(self, inputs=(tokens, before * factor))
+        return replace(self, inputs=(tokens, before * change.factor))
 
     def restore(self) -> None:
         self._restore_states()
@@ -152,7 +153,14 @@ class ModelSubject:
         cached = bind_decode(self.name, self.exact, self.exact, tokens, self.device)()
         return expected.of_scores(self.exact, tokens, cached)
 
-    def spots(self) -> Expected:
+    def places(self, change: InputChange) -> dict[str, Index]:
+        return self._untimed.index
+
+    def spots(self, change: InputChange) -> Expected:
+        return change.scaled(self._untimed)
+
+    @cached_property
+    def _untimed(self) -> Expected:
         self._restore_states()
         out = self.numpy(self())
         self._restore_states()
@@ -163,7 +171,7 @@ class ModelSubject:
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         if not self.framework.is_array(array):
-            return f"{tensor} is a {type(array).__name__}, wanted a tensor"
+            return f"{tensor} is a {type(array).__name__}, wanted a tensor: no subclass"
         batch, last = self.workload.tokens.shape[0], array.shape[-1]
         shape = (batch, last) if self.pass_name == "decode" else (1,)
         if tensor == "out" and tuple(array.shape) != shape:
