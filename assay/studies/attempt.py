@@ -28,10 +28,10 @@ from assay.records.verdicts import LIMITS, NO_VERDICTS
 from assay.studies import crash
 from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome, parts
 from assay.studies.job import CellResult, Job
-from assay.studies.result_file import Progress, read_progress
+from assay.studies.signed_lines import new_key
+from assay.studies.worker_output import WorkerOutput, last_words, read
 from assay.workloads.spec import WorkloadSpec
 
-_LAST_WORDS_BYTES = 2000
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
@@ -90,6 +90,7 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
         request, result = Path(scratch, REQUEST_FILE), Path(scratch, RESULT_FILE)
         with explained(request):
             request.write_bytes(encode(_request(job, cell)))
+            key = new_key(Path(scratch))
         out, err = job.folder / "stdout.log", job.folder / "stderr.log"
         for path in (out, err):
             with explained(path), open(path, "a") as file:
@@ -103,18 +104,20 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
         )
         environment = _environment(cell, capture=job.capture)
         exit = _run(job.stage, cell, request, result, environment, out, err, limits)
-        progress = read_progress(result)
+        progress = read(result, key)
+    if progress.forged:
+        return _after_forgery(cell, progress)
     if progress.ended:  # whatever became of the process then: all that it measured is there
         return _after_end(cell, progress)
     if exit.ending == "full":
         where = f"assay study resume {job.run_folder.path}"
         raise BadInput(
             f"{cell.name} could not write, so nothing is recorded of it: {exit.reason}"
-            f"{_last_words(err, before)}; free some space and go on with: {where}"
+            f"{last_words(err, before)}; free some space and go on with: {where}"
         )
     reason = progress.problem or exit.reason
     reason = reason or "the process ended with exit code 0 before the cell was done"
-    reason += _last_words(err, before)
+    reason += last_words(err, before)
     status: Status = "failed"
     if exit.ending in ("timeout", "oom") and not progress.problem:
         status = exit.ending  # type: ignore[assignment]
@@ -187,7 +190,7 @@ def _imports(stage: str, cell: Cell) -> list[str]:
     return modules
 
 
-def _after_end(cell: Cell, progress: Progress) -> _Attempt:
+def _after_end(cell: Cell, progress: WorkerOutput) -> _Attempt:
     """Give those that ran out of memory beside others another turn, alone."""
     crowded = [
         m for m in progress.measurements if m.status == "oom" and not m.alone and cell.workload
@@ -207,7 +210,22 @@ def _makes_cases(cell: Cell) -> bool:
     return bool(cell.probes) and cell.workload is None
 
 
-def _after_case(cell: Cell, progress: Progress, status: Status, reason: str) -> _Attempt:
+def _after_forgery(cell: Cell, progress: WorkerOutput) -> _Attempt:
+    """Blame the subject whose turn it was; the others run without it."""
+    reason = str(progress.problem)
+    if _makes_cases(cell) and progress.at:
+        blamed = outcome(cell, progress.at.subject, "failed", reason)
+        return _Attempt(
+            measurements=[
+                msgspec.structs.replace(blamed, metric=name, cause="it forges results")
+                for name in cell.probes
+            ],
+            rest=[],
+        )
+    return _after_subject(cell, progress, "failed", reason)
+
+
+def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str) -> _Attempt:
     """Blame the probe and the case it was at; go on with the probes that had no turn."""
     at = progress.at
     assert at
@@ -231,7 +249,7 @@ def _after_case(cell: Cell, progress: Progress, status: Status, reason: str) -> 
     return _Attempt(measurements=measurements, rest=[rest] if waiting else [])
 
 
-def _after_subject(cell: Cell, progress: Progress, status: Status, reason: str) -> _Attempt:
+def _after_subject(cell: Cell, progress: WorkerOutput, status: Status, reason: str) -> _Attempt:
     """Blame the subject the process was at, or, before the first of several, the whole cell."""
     at = (
         progress.at.subject
@@ -248,18 +266,6 @@ def _after_subject(cell: Cell, progress: Progress, status: Status, reason: str) 
     waiting = [name for name in cell.subjects if name not in ended and name != at]
     rest = [replace(cell, subjects=(name,)) for name in waiting if at and not is_stranger]
     return _Attempt(measurements=[*kept, blamed], rest=rest)
-
-
-def _last_words(path: Path, start: int) -> str:
-    """The last line that the process wrote to stderr, as the end of a reason; empty for none. Of a
-    long one its end, from a space on: the rest of a key that the cut goes through would be taken
-    for no key."""
-    with open(path, "rb") as file:
-        begin = file.seek(max(start, path.stat().st_size - _LAST_WORDS_BYTES))
-        text = file.read().decode(errors="replace").rstrip()
-    line = text.rpartition("\n")[2]
-    line = line.partition(" ")[2] if line == text and begin > start else line.strip()
-    return f"; its last line: {line}" if line else ""
 
 
 def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:

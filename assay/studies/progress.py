@@ -8,10 +8,11 @@ import os
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -19,7 +20,9 @@ from assay.records.schema import CELL_SECONDS, Record
 from assay.studies import cell as cells
 from assay.studies.attempt import REQUEST_FILE, RESULT_FILE, SCRATCH
 from assay.studies.cell import Cell
+from assay.studies.signed_lines import unsigned
 
+T = TypeVar("T")
 _TAIL_BYTES = 1 << 16
 
 
@@ -101,23 +104,35 @@ def _last_bytes(file: Path) -> bytes:
         return opened.read()
 
 
-def _last(kind: str, written: bytes) -> dict[str, Any] | None:
-    """The last complete line that begins with a key."""
-    start = f'{{"{kind}":'.encode()
-    lines = [line for line in written.split(b"\n")[:-1] if line.startswith(start)]
-    return msgspec.json.decode(lines[-1]) if lines else None
+class _Turn(msgspec.Struct):
+    begin: str
+    probe: str
+    case: str
+
+
+class _Written(msgspec.Struct):
+    batch: int
+    total: int | None
+
+
+def _last(kind: type[T], written: bytes) -> T | None:
+    """The last complete line of a kind; one that anybody else wrote is not shown."""
+    for line in reversed(written.split(b"\n")[:-1]):
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(unsigned(line), type=kind)
+    return None
 
 
 def _described(cell: Cell, elapsed_s: float, written: bytes) -> CellAtWork:
-    begin, batch = _last("begin", written), _last("batch", written)
-    made = max(batch["batch"] - cell.durable_batches, 0) if batch else 0
+    begin, batch = _last(_Turn, written), _last(_Written, written)
+    made = max(batch.batch - cell.durable_batches, 0) if batch else 0
     remaining_s = None
-    if batch and batch["total"] and made:
-        remaining_s = elapsed_s / made * (batch["total"] - batch["batch"])
+    if batch and batch.total and made:
+        remaining_s = elapsed_s / made * (batch.total - batch.batch)
     words = _turn(cell, begin) if begin else []
     if batch and made:
-        of_all = f" of {batch['total']}" if batch["total"] else ""
-        words.insert(0, f"batch {batch['batch']}{of_all}")
+        of_all = f" of {batch.total}" if batch.total else ""
+        words.insert(0, f"batch {batch.batch}{of_all}")
     elif cell.durable_batches:
         words.insert(0, f"after batch {cell.durable_batches}")
     return CellAtWork(
@@ -125,10 +140,10 @@ def _described(cell: Cell, elapsed_s: float, written: bytes) -> CellAtWork:
     )
 
 
-def _turn(cell: Cell, begin: dict[str, Any]) -> list[str]:
+def _turn(cell: Cell, begin: _Turn) -> list[str]:
     """The subject, probe and case at hand, with their places among those of the cell."""
-    words = [_counted(begin["begin"], cell.subjects), _counted(begin["probe"], cell.probes)]
-    return [word for word in (*words, begin["case"]) if word]
+    words = [_counted(begin.begin, cell.subjects), _counted(begin.probe, cell.probes)]
+    return [word for word in (*words, begin.case) if word]
 
 
 def _counted(name: str, names: Sequence[str]) -> str:

@@ -1,10 +1,10 @@
 """The process in which one cell runs: a fork, or where that is not safe
 `python -m assay.studies.worker REQUEST RESULT PARENT`.
 
-Measurements go to the file RESULT as they come, one JSON object per line, so that what was
-complete before a crash is kept. `{"begin": SUBJECT, ...}` says whose fault a crash would be, and
-`{"end": true}` that the cell came to its end. Batches go to the stage's log, and only their numbers
-to RESULT. PARENT is the process that waits for this one.
+Measurements go to the file RESULT as they come, one JSON object per line, each signed
+(signed_lines.py), so that what was complete before a crash is kept. `{"begin": SUBJECT, ...}` says
+whose fault a crash would be, and `{"end": true}` that the cell came to its end. Batches go to the
+stage's log, and only their numbers to RESULT. PARENT is the process that waits for this one.
 """
 
 import os
@@ -24,6 +24,7 @@ from assay.records.schema import Measurement
 from assay.studies import cell as cells
 from assay.studies import stream
 from assay.studies.cell import Batch
+from assay.studies.signed_lines import Signer, taken_key
 from assay.subjects import neighbours
 from assay.subjects.outcome import Begin
 
@@ -39,28 +40,29 @@ def main(request: str, result: str) -> None:
     """Run the cell described in the file `request`."""
     job = cells.decode(Path(request).read_bytes())
     cell = job.cell
+    signer = Signer(taken_key(Path(request).parent))
     stage = plugins.load(plugins.find("stages", job.stage, cell.plugin_folders))
-    with open(result, "wb", buffering=0) as file, stream.opened(job) as batches:
+    with open(result, "ab", buffering=0) as file, stream.opened(job) as batches:
         last = None
         for item in _events(stage, cell):
             if isinstance(item, Measurement):
-                _write_line(file, item)
+                _write_line(file, signer, item)
             elif isinstance(item, Begin):
                 if item != last:
                     last = item
                     start = {"begin": item.subject, "probe": item.probe, "case": item.case}
-                    _write_line(file, start)
+                    _write_line(file, signer, start)
             elif isinstance(item, Batch):
                 if batches is None:
                     raise TypeError("only a stage with STREAMS = True may yield a Batch")
                 batches.append(item)
-                _write_line(file, {"batch": item.number, "total": item.total})
+                _write_line(file, signer, {"batch": item.number, "total": item.total})
             else:
                 kind = type(item).__name__
                 raise TypeError(
                     f"a stage yields Begin, Measurement and Batch; this one yielded a {kind}"
                 )
-        _write_line(file, {"end": True})
+        _write_line(file, signer, {"end": True})
 
 
 def _events(stage: ModuleType, cell: cells.Cell) -> Iterator[Any]:
@@ -84,8 +86,8 @@ def _end() -> NoReturn:
     os._exit(0)
 
 
-def _write_line(file: BinaryIO, item: object) -> None:
-    file.write(msgspec.json.encode(item) + b"\n")
+def _write_line(file: BinaryIO, signer: Signer, item: object) -> None:
+    file.write(signer.signed(msgspec.json.encode(item)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from study_process import StudyProcess
 
 from assay.studies import attempt
 from assay.studies.cell import Cell
-from assay.studies.result_file import Progress, read_progress
+from assay.studies.signed_lines import Signer
+from assay.studies.worker_output import WorkerOutput, read
 from assay.subjects.outcome import Begin
 
 TIMEOUT_S = 60
@@ -54,7 +55,7 @@ def test_junk_among_results_fails_who_wrote_it_and_nobody_else(stopped):
     """The study ended with a traceback."""
     study, _, _ = stopped
     assert turns(study, "writes_junk") == {"first": "ok", "writes_junk": "failed"}
-    assert "of its results cannot be read" in study.ends("innocents")["writes_junk"].reason
+    assert "is not assay's" in study.ends("innocents")["writes_junk"].reason
 
 
 def test_a_cell_at_a_stranger_ends_with_a_reason(stopped):
@@ -67,7 +68,7 @@ def test_a_cell_at_a_stranger_ends_with_a_reason(stopped):
 
 def test_a_crash_in_a_probe_that_is_not_the_cells_ends_it():
     cell = Cell(name="c", subjects=("a",), probes=("accuracy", "gradients"))
-    progress = Progress(measurements=[], at=Begin("a", "nothing", ""), ended=False)
+    progress = WorkerOutput(measurements=[], at=Begin("a", "nothing", ""), ended=False)
     after = attempt._after_case(cell, progress, "failed", "it crashed")
     assert not after.rest
     assert {m.metric: m.status for m in after.measurements} == {
@@ -89,7 +90,9 @@ JUNK = (
 def test_a_line_that_is_not_the_workers_is_a_problem(tmp_path, line):
     file = tmp_path / "result.jsonl"
     begin = msgspec.json.encode({"begin": "a", "probe": "", "case": ""})
-    file.write_bytes(begin + b"\n" + line + b'\n{"end": true}\n')
-    progress = read_progress(file)
-    assert progress.problem.startswith("line 2 of its results cannot be read")
+    sign = Signer(b"key").signed
+    file.write_bytes(sign(begin) + sign(line) + sign(b'{"end": true}'))
+    progress = read(file, b"key")
+    assert progress.problem.startswith("a line of its results cannot be read")
+    assert not progress.forged
     assert progress.at == Begin("a") and not progress.ended
