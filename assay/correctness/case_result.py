@@ -10,6 +10,8 @@ from assay.correctness import judge, second_process
 from assay.correctness.refusal import refusal_text
 from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
+from assay.instruments import guard
+from assay.instruments.guard import Tampered
 from assay.instruments.out_of_memory import ran_out
 from assay.records.durable import is_full
 from assay.records.foreign_text import first_line
@@ -35,12 +37,13 @@ class CaseResult:
 def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:
     """Run one probe on one case; an exception of the implementation is an outcome too."""
     try:
-        with second_process.repeatable(framework_of(tested.implementation)):
+        framework = framework_of(tested.implementation)
+        with guard.refusing(), second_process.repeatable(framework):
             call = tested.bind(spec)
             measurements = apply_probe(probe, call, call.workload, tested.host)
     except Unsupported as refusal:
         return CaseResult(spec=spec, status="unsupported", reason=str(refusal))
-    except (judge.MalformedResult, BadInput) as error:
+    except (judge.MalformedResult, BadInput, Tampered) as error:
         if is_full(error):
             raise
         return CaseResult(spec=spec, status="failed", reason=str(error))

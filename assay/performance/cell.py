@@ -16,6 +16,7 @@ from assay import plugins, subjects
 from assay.attention import contract
 from assay.errors import BadInput
 from assay.host import Host, inspect
+from assay.instruments import guard
 from assay.performance import calibration, rounds
 from assay.performance.admission import Admission
 from assay.performance.rounds import RoundSettings
@@ -42,13 +43,19 @@ class CellRequest:
 
 def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
     """Measurements of each subject as they are complete: first what others need to hold, then what
-    is timed, then the rest."""
+    is timed, then the rest. Whoever replaces what measuring relies on has none."""
+    with guard.watched():
+        yield from _run(request, host)
+
+
+def _run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
     try:
         probes = {
             name: plugins.load(plugins.find("probes", name, request.folders))
             for name in request.probes
         }
         inputs = subjects.kind_named(request.kind).make(request.workload)
+        _load_frameworks(request)
     except BadInput as error:
         yield from (_outcome(name, request, error, "load") for name in request.subjects)
         return
@@ -58,10 +65,13 @@ def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
     for name in request.subjects:
         yield Begin(name)
         try:
-            subject, prepared = _prepared(name, inputs, request, host, placed)
+            with guard.refusing():
+                subject, prepared = _prepared(name, inputs, request, host, placed)
             yield _of(subject, prepared)
             if any(getattr(probe, "PAIRED", False) for probe in probes.values()):
-                yield _of(subject, _first_call(subject))
+                with guard.refusing():
+                    first = _first_call(subject)
+                yield _of(subject, first)
             bound[name] = subject
         except BadInput as error:
             yield _outcome(name, request, error, "load")
@@ -95,6 +105,16 @@ def run_alone(
             yield _of(subject, measurement)
     except Exception as error:
         yield outcome_of(error, subject=name, metric=metric, workload=request.workload)
+
+
+def _load_frameworks(request: CellRequest) -> None:
+    """Bind what the frameworks measure with before any code of a user's is loaded."""
+    listed = plugins.listing("frameworks")
+    for name in request.subjects if request.kind == SEQUENCE else ():
+        framework = plugins.find(request.kind, name, request.folders).literals["FRAMEWORK"]
+        if framework in listed and not listed[framework].missing:
+            plugins.load(listed[framework])
+    guard.refuse_replaced()  # notes their names
 
 
 def _of_frameworks(probe: ModuleType, bound: dict[str, Subject]) -> dict[str, Subject]:
@@ -159,7 +179,9 @@ def _one_by_one(
         yield Begin(name)
         start, before = time.monotonic(), rounds.checksums(subject)
         try:
-            for measurement in measure(subject):
+            with guard.refusing():
+                measurements = measure(subject)
+            for measurement in measurements:
                 yield _of(subject, measurement)
             rounds.refuse_changes(subject, before)
         except Exception as error:

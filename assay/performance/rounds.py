@@ -14,6 +14,7 @@ from types import ModuleType
 import msgspec
 
 from assay.host import Host
+from assay.instruments import guard
 from assay.instruments.telemetry import Telemetry
 from assay.laws.pairs import FEWEST_ROUNDS
 from assay.performance.timer import Timer
@@ -131,7 +132,8 @@ def sampled(subject: Subject, measure: Measure, change: InputChange) -> list[Mea
     subject.timer.change = change
     renewed = subject.renewed(change)
     before = checksums(renewed)
-    measurements = measure(renewed)
+    with guard.refusing():
+        measurements = measure(renewed)
     refuse_changes(renewed, before)
     return measurements
 

@@ -12,6 +12,7 @@ import msgspec
 from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
+from assay.instruments.guard import Tampered
 from assay.instruments.out_of_memory import held_by_others, ran_out
 from assay.records.durable import is_full
 from assay.records.schema import Measurement, Status
@@ -54,7 +55,7 @@ def outcome_of(
         raise error  # nothing works here any more; a new process goes on, or once there is space
     status: Status = "failed"
     reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, BadInput | WrongAnswer | InputsChanged):
+    if isinstance(error, BadInput | WrongAnswer | InputsChanged | Tampered):
         reason = str(error)
     elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)

@@ -1,14 +1,16 @@
 """PyTorch: the host clock on the CPU, events on a CUDA (or ROCm) device."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from time import perf_counter, perf_counter_ns
 from typing import Any
 
 import torch
 
 from assay.instruments import caches
+
+_Event, _sleep = torch.cuda.Event, torch.cuda._sleep  # bound before any code of a user's is loaded
 
 
 class _HostClock:
@@ -16,9 +18,9 @@ class _HostClock:
     launch_ms = None  # the call itself does the work
 
     def time(self, work: Callable[[], Any]) -> tuple[float, Any]:
-        start = time.perf_counter_ns()
+        start = perf_counter_ns()
         result = work()
-        return (time.perf_counter_ns() - start) / 1e6, result
+        return (perf_counter_ns() - start) / 1e6, result
 
 
 class _EventClock:
@@ -36,13 +38,13 @@ class _EventClock:
         self.launch_ms: float | None = None
 
     def time(self, work: Callable[[], Any]) -> tuple[float, Any]:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = (_Event(enable_timing=True) for _ in range(2))
         hidden_ms = min(_HEADROOM * self._longest_ms, _MOST_HIDDEN_MS)
-        torch.cuda._sleep(round(hidden_ms * self._cycles_per_ms))
+        _sleep(round(hidden_ms * self._cycles_per_ms))
         start.record()
-        launched = time.perf_counter_ns()
+        launched = perf_counter_ns()
         result = work()
-        self.launch_ms = (time.perf_counter_ns() - launched) / 1e6
+        self.launch_ms = (perf_counter_ns() - launched) / 1e6
         end.record()
         end.synchronize()
         # The first calls may compile; what they took says nothing of the next.
@@ -60,9 +62,9 @@ def _cycles_per_ms(device: str) -> float:
     """Number of cycles in a millisecond here: the clock is not the one of the data sheet."""
     trial, elapsed = 20_000_000, []
     for _ in range(5):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = (_Event(enable_timing=True) for _ in range(2))
         start.record()
-        torch.cuda._sleep(trial)
+        _sleep(trial)
         end.record()
         end.synchronize()
         elapsed.append(start.elapsed_time(end))
@@ -148,10 +150,10 @@ def delay(device: str, wait_ms: float) -> Callable[[], None]:
     """Something to do that takes that long, on the device where there is one."""
     if device == "cpu":
         return partial(_spin, wait_ms)
-    return partial(torch.cuda._sleep, round(wait_ms * _cycles_per_ms(device)))
+    return partial(_sleep, round(wait_ms * _cycles_per_ms(device)))
 
 
 def _spin(wait_ms: float) -> None:
-    until = time.perf_counter() + wait_ms / 1e3
-    while time.perf_counter() < until:
+    until = perf_counter() + wait_ms / 1e3
+    while perf_counter() < until:
         pass

@@ -13,6 +13,8 @@ from assay.correctness import second_process, suite
 from assay.correctness.cases import QUICK_CASES
 from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
+from assay.instruments import guard
+from assay.instruments.guard import Tampered
 from assay.records.durable import is_full
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, options_of, settings_of
@@ -65,15 +67,21 @@ def cells(study: Study) -> list[Cell]:
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
-    """A verdict for each probe on the cell's one subject."""
+    """A verdict for each probe on the cell's one subject, which may replace nothing of ours."""
+    with guard.watched():
+        yield from _run(cell)
+
+
+def _run(cell: Cell) -> Iterator[Begin | Measurement]:
     (subject,) = cell.subjects
     folders, settings = cell.plugin_folders, settings_of(cell, SuiteSettings)
     _make_xla_repeatable()
     yield Begin(subject)
     try:
-        implementation = contract.load(subject, folders)
         probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
-    except BadInput as error:
+        with guard.refusing():
+            implementation = contract.load(subject, folders)
+    except (BadInput, Tampered) as error:
         if is_full(error):
             raise
         traceback.print_exception(error, file=sys.stderr)
