@@ -41,7 +41,7 @@ class Tampered(Exception):
     """Code of a user's replaced what measuring relies on."""
 
 
-class _Watch:
+class _WatchedNames:
     """What every watched name stood for when the watch began, or when its module was loaded."""
 
     def __init__(self) -> None:
@@ -80,14 +80,14 @@ class _Watch:
                     self._known[owner_name, name] = (owner, value, _state(value))
 
 
-_watch: _Watch | None = None
+_watch: _WatchedNames | None = None
 
 
 @contextmanager
 def watched() -> Iterator[None]:
     """Within it, `refuse_replaced` knows what names stood for at its beginning."""
     global _watch
-    before, _watch = _watch, _Watch()
+    before, _watch = _watch, _WatchedNames()
     try:
         yield
     finally:

@@ -22,6 +22,7 @@ import msgspec
 from assay.laws.pairs import PAIRED_METRICS
 from assay.laws.rates import DIRECTIONS, MATMUL, MATMUL_DTYPES, READ
 from assay.records.schema import CACHED_BANDWIDTH, Measurement
+from assay.records.verdicts import NOT_BELIEVED
 
 FORWARD, _, TRAINING = PAIRED_METRICS
 _FEWEST_SAMPLES = 5
@@ -77,7 +78,7 @@ def refused(
 
 
 def _refused(measurement: Measurement, violation: Violation) -> Measurement:
-    reason = f"not believed ({violation.invariant}): {violation.reason}"
+    reason = f"{NOT_BELIEVED} ({violation.invariant}): {violation.reason}"
     return msgspec.structs.replace(
         measurement, value=None, samples=[], status="refused", reason=reason
     )

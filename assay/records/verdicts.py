@@ -17,6 +17,7 @@ LIMITS, CONDITIONS = "limits", "conditions"
 NO_VERDICTS = (LIMITS, CONDITIONS)
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
+NOT_BELIEVED = "not believed"  # begins the reason of a number that cannot be true
 # The end of the reason of a probe with failing cases.
 _FAILING = re.compile(r"; (\d+ of \d+) cases fail$")
 # The reason of a probe that had no time for all its cases; its status is timeout.
@@ -104,6 +105,11 @@ def without_time(records: Iterable[Record]) -> list[str]:
         if record.metric not in CELL_METRICS:
             statuses.setdefault(record.stage, set()).add(record.status)
     return [stage for stage, seen in statuses.items() if "timeout" in seen and "ok" not in seen]
+
+
+def is_unbelievable(record: Record) -> bool:
+    """True for a number that was refused because it cannot be true."""
+    return record.status == "refused" and (record.reason or "").startswith(NOT_BELIEVED)
 
 
 def is_wrong(record: Record) -> bool:

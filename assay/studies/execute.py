@@ -29,7 +29,7 @@ from assay.records.schema import (
     Stamp,
     Status,
 )
-from assay.records.verdicts import NO_VERDICTS, is_expected, without_time
+from assay.records.verdicts import NO_VERDICTS, is_expected, is_unbelievable, without_time
 from assay.studies import continuation, plan
 from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
@@ -91,7 +91,9 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     fails_on = {stage.name: stage.fails_on for stage in stages}
     if any(record.metric == "load" and record.status == "failed" for record in records):
         return BAD_INPUT
-    if any(record.status in fails_on[record.stage] for record in records) or without_time(records):
+    if any(r.status in fails_on[r.stage] or is_unbelievable(r) for r in records):
+        return DOES_NOT_HOLD
+    if without_time(records):
         return DOES_NOT_HOLD
     subjects = [r for r in records if r.metric not in (*CELL_METRICS, *NO_VERDICTS)]
     unmeasured = ("skipped", "refused", "unsupported")

@@ -85,3 +85,16 @@ def test_a_ceiling_is_measured_again_before_a_number_is_refused(again, status):
         believed, _ = auditor.believed(_timed()).measurements
         assert believed.status == status
     assert engine.cells == ["peaks/cpu"]
+
+
+def test_what_is_faster_than_the_machine_does_not_hold(tmp_path):
+    """A forward pass that takes no time at all, by a clock that its engine has made faster."""
+    study = StudyProcess(folder=tmp_path)
+    code = study.run(
+        "host", "bench", ENGINE="hurried", IMPLEMENTATIONS="eager", LENGTHS="256", HEADS="4/4",
+        PROBES="latency", ROUNDS="6",
+    )  # fmt: skip
+    (forward,) = [r for r in study.records("bench") if r.metric == "latency_ms"]
+    assert forward.status == "refused" and forward.value is None
+    assert "not believed (faster than" in forward.reason
+    assert code == 1

@@ -6,7 +6,7 @@ from assay.subjects.contract import Subject
 from assay.subjects.outcome import require_backward
 
 PAIRED = True
-NEEDS = ("accuracy", "gradients", "kernels")
+NEEDS = ("accuracy", "gradients", "kernels", "work")
 INSTRUMENTS = ("clock",)
 
 

@@ -5,7 +5,7 @@ from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
 
 PAIRED = True
-NEEDS = ("accuracy", "kernels")
+NEEDS = ("accuracy", "kernels", "work")
 INSTRUMENTS = ("clock",)
 
 

@@ -85,9 +85,9 @@ def _run(cell: Cell) -> Iterator[Begin | Measurement]:
         if is_full(error):
             raise
         traceback.print_exception(error, file=sys.stderr)
-        yield Measurement(
-            subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
-        )
+        metrics = cell.probes if isinstance(error, Tampered) else ("load",)
+        failure = {"value": None, "unit": "", "status": "failed", "reason": str(error)}
+        yield from (Measurement(subject=subject, metric=name, **failure) for name in metrics)
         return
     generator = case_generator(
         implementation,
