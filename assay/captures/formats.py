@@ -18,6 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import msgspec
@@ -59,6 +60,9 @@ _CORRUPT = (
     RuntimeError,
     OSError,
     MemoryError,
+    OverflowError,
+    TypeError,
+    TokenError,
 )
 _MEMORY_SHARE = 0.5  # of this machine's memory that an npz file may take unpacked
 # And no more than the larger of these: a mask shrinks a thousandfold, values of q, k and v do not.

@@ -226,7 +226,19 @@ def write_done(folder: RunFolder, stage: str, done: Done) -> None:
 def stage_records(folder: RunFolder, stage: str) -> list[Record]:
     """Every record of a stage, all attempts; empty where it never ran."""
     file = folder.log(stage)
-    return log.read(file).records if file.is_file() else []
+    return read_log(file).records if file.is_file() else []
+
+
+def read_log(file: Path) -> log.LogContent:
+    """All complete batches of a stage's log; BadInput where one is of another stage."""
+    content = log.read(file)
+    for number, record in enumerate(content.records, 1):
+        if record.stage != file.parent.name:
+            raise BadInput(
+                f"{file}:{number}: a record of stage {record.stage[:80]!r} in the log of "
+                f"{file.parent.name}; the log was changed from outside: restore it"
+            )
+    return content
 
 
 def load_records(path: str | Path) -> list[Record]:
@@ -239,7 +251,7 @@ def load_records(path: str | Path) -> list[Record]:
 def _all_attempts(folder: RunFolder) -> list[Record]:
     if folder.archive.is_file():
         return archived_records(folder)
-    return [record for file in folder.logs() for record in log.read(file).records]
+    return [record for file in folder.logs() for record in read_log(file).records]
 
 
 def archived_records(folder: RunFolder) -> list[Record]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from assay.errors import BadInput
 from assay.records import log
 from assay.records.identity import current
-from assay.records.run import Done, RunFolder, archived_records, open_run, read_done
+from assay.records.run import Done, RunFolder, archived_records, open_run, read_done, read_log
 from assay.records.schema import CELL_SECONDS, SEVERITY, Record, Run
 
 UNFINISHED = "unfinished"
@@ -92,7 +92,7 @@ def _read_stage(folder: RunFolder, name: str) -> Stage:
     try:
         done = read_done(folder, name)
         file = folder.log(name)
-        reading = log.read(file) if file.is_file() else log.LogContent(records=[], torn_bytes=0)
+        reading = read_log(file) if file.is_file() else log.LogContent(records=[], torn_bytes=0)
     except BadInput as error:
         return Stage(name=name, problems=(f"stage {name}: {error}",), readable=False)
     records = tuple(current(reading.records))

@@ -53,6 +53,11 @@ def test_one_length_gives_no_advice():
     )
 
 
+def test_subjects_that_share_no_cell_give_no_advice():
+    elsewhere = timed("flash", flash, cell="elsewhere")
+    assert recommend([*timed("eager", eager), *elsewhere]) == []
+
+
 def test_the_fastest_of_several_is_chosen():
     third = timed("sdpa", lambda s: flash(s) / 4)
     choices = of([*timed("eager", eager), *timed("flash", flash), *third])

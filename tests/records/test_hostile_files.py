@@ -18,7 +18,9 @@ from assay.errors import BadInput
 from assay.laws import thresholds_file
 from assay.records import log, run
 from assay.records.durable import is_locked, only_process, waiting_for_others
-from assay.records.schema import LARGEST
+from assay.records.schema import LARGEST, WorkloadIdentity
+from assay.reports.contents import read_contents
+from assay.reports.numerals import number
 from assay.reports.row_files import read_rows
 from assay.studies import kconfig, session, study
 from assay.verify.publish.manifest import read_manifest
@@ -155,3 +157,31 @@ def test_a_folder_whose_name_is_not_utf8_is_read_and_not_written_to(tmp_path):
     for verb in ([b"query", b"SELECT 1"], [b"bench", b"eager", b"--set", b"STAGES=host"]):
         refused = assay(*verb, b"--out", results)
         assert refused.returncode == 2 and "is not UTF-8" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"key_length": size} for size in (0, -1, 2.0, True, "8", [], 10**9)),
+        *({"causal": value} for value in (0, [], "full")),
+        *({"dtype": value} for value in (None, 16, [])),
+    ],
+)
+def test_a_workload_of_impossible_sizes_is_no_record(change):
+    spec = {"batch": 1, "key_length": 8, "causal": True, "dtype": "float32"}
+    WorkloadIdentity(name="sound", spec=spec, content=None)
+    with pytest.raises(ValueError, match=f"'changed' has {next(iter(change))} = "):
+        WorkloadIdentity(name="changed", spec=spec | change, content=None)
+
+
+def test_a_record_of_another_stage_is_refused(tmp_path):
+    folder = run_folder(tmp_path, bench=[batch("a", 2), batch("b", 1, stage="check")])
+    with pytest.raises(BadInput, match=r"metrics.jsonl:3: a record of stage 'check' in the log of"):
+        run.load_records(tmp_path)
+    (stage,) = read_contents(folder).stages
+    assert stage.status == "unreadable" and ":3: a record of stage 'check'" in stage.problems[0]
+
+
+def test_a_quotient_beyond_all_numbers_is_shown_as_such():
+    assert number(LARGEST / 5e-324) == "inf"
+    assert number(-LARGEST) == "-1.00e150"
