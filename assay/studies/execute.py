@@ -37,7 +37,7 @@ from assay.studies.cell import Cell, outcome
 from assay.studies.continuation import FolderOwner, next_attempt
 from assay.studies.earlier import EarlierRecords
 from assay.studies.job import CellLimits, CellResult, Job
-from assay.studies.plan import CellState, PlannedCell, PlannedStage
+from assay.studies.plan import ExaminedCell, PlannedCell, PlannedStage
 from assay.studies.study import Study
 from assay.studies.tracking import Tracking
 from assay.workloads.workload import identity
@@ -138,7 +138,7 @@ def _do_stage(
 
 def _attempts(
     stage: PlannedStage,
-    due: Sequence[CellState],
+    due: Sequence[ExaminedCell],
     active: ActiveRun,
     earlier: Sequence[Record],
     log: Log,
@@ -156,7 +156,7 @@ def _attempts(
 
 
 def _jobs(
-    stage: PlannedStage, due: Sequence[CellState], active: ActiveRun, log: Log
+    stage: PlannedStage, due: Sequence[ExaminedCell], active: ActiveRun, log: Log
 ) -> Iterator[Job]:
     limits = cell_limits(active.study)
     for state in due:
@@ -213,7 +213,7 @@ def _stamp(stage: PlannedStage, planned: PlannedCell, active: ActiveRun, attempt
 
 
 def _records(
-    state: CellState, stamp: Stamp, active: ActiveRun, result: CellResult | None = None
+    state: ExaminedCell, stamp: Stamp, active: ActiveRun, result: CellResult | None = None
 ) -> list[Record]:
     """A cell's last batch: why subjects did not run, what an engine handed back of the others, and
     last the record that ends it."""

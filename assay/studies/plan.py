@@ -83,7 +83,7 @@ def obstacles(
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellState:
+class ExaminedCell:
     """A planned cell with all records of it, what keeps subjects from running, and why it is due:
     None where it is finished."""
 
@@ -100,7 +100,7 @@ def states(
     *,
     before: Sequence[Record],
     earlier: EarlierRecords,
-) -> Iterator[CellState]:
+) -> Iterator[ExaminedCell]:
     """The state of each cell of a stage, by all records `before` of the stage and the `earlier`
     ones of the stages before it.
 
@@ -113,7 +113,7 @@ def states(
         blocked = obstacles(stage, planned, host, earlier)
         records = by_cell.get(planned.cell.name, [])
         why = _why_due(stage, planned, records, hosts, blocked)
-        yield CellState(planned=planned, records=records, blocked=blocked, why_due=why)
+        yield ExaminedCell(planned=planned, records=records, blocked=blocked, why_due=why)
 
 
 def _why_due(
