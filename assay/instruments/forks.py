@@ -186,11 +186,18 @@ def _started(environment: Mapping[str, str] | None) -> Server:
         process = subprocess.Popen(
             [sys.executable, "-m", _SERVER, str(os.getpid()), str(theirs.fileno())],
             stdin=subprocess.DEVNULL,
-            env=environment,
+            env=_without_perf_maps(os.environ if environment is None else environment),
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end it
         )
     return Server(process=process, lines=as_lines(ours))
+
+
+def _without_perf_maps(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which oneDNN, in torch and in XLA, writes no /tmp/perf-PID.map: on ARM it
+    does for every process unless somebody says what it should write."""
+    said = any(name in environment for name in ("ONEDNN_JIT_PROFILE", "DNNL_JIT_PROFILE"))
+    return {**environment, **({} if said else {"ONEDNN_JIT_PROFILE": "0"})}
 
 
 def as_lines(connection: socket.socket) -> TextIO:
