@@ -169,7 +169,7 @@ def test_another_schema_is_refused(path):
 
 
 def test_a_batch_larger_than_any_block_is_found_again(tmp_path):
-    big = [record(cell="big", value=float(i), reason="x" * 5000) for i in range(100)]
+    big = [record(cell="big", value=float(i), reason="x" * 1900) for i in range(300)]
     path = written(tmp_path / "metrics.jsonl", FIRST, big)
     path.write_bytes(path.read_bytes()[:-1])
     reading = read(path)
