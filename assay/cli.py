@@ -12,7 +12,7 @@ from assay import plugins
 from assay.errors import BAD_INPUT, INTERNAL_ERROR, BadInput, CannotRunHere
 from assay.records.foreign_text import GuardedStream, message
 
-_MOST_TRACEBACK = 20_000  # characters
+_MOST_CHARACTERS = 20_000  # of an error on the terminal
 
 
 class Verbs(TyperGroup):
@@ -61,13 +61,13 @@ def main() -> None:
     except Exception:
         import traceback
 
-        print(message(traceback.format_exc(), _MOST_TRACEBACK), file=sys.stderr)
+        print(message(traceback.format_exc(), _MOST_CHARACTERS), file=sys.stderr)
         print("assay: this is an error in assay itself; nothing recorded is lost", file=sys.stderr)
         sys.exit(INTERNAL_ERROR)
 
 
 def _refuse(error: Exception, code: int) -> None:
-    print(f"assay: {message(str(error))}", file=sys.stderr)
+    print(f"assay: {message(str(error), _MOST_CHARACTERS)}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -31,7 +31,7 @@ class BoundedFile:
         """Leave out the middle where it is as large as one of the parts that stay; `ended` where
         nobody appends any more."""
         place = self.start + KEPT_BYTES
-        with suppress(FileNotFoundError):
+        with suppress(OSError):  # it was removed, or the disk is full
             size = os.stat(self.path).st_size
             solid = size - (place if ended else max(self._hole_end, place + len(self._note)))
             if solid <= 2 * KEPT_BYTES:

@@ -196,8 +196,8 @@ def _started(environment: Mapping[str, str] | None) -> Server:
 def _without_perf_maps(environment: Mapping[str, str]) -> dict[str, str]:
     """An environment in which oneDNN, in torch and in XLA, writes no /tmp/perf-PID.map: on ARM it
     does for every process unless somebody says what it should write."""
-    said = any(name in environment for name in ("ONEDNN_JIT_PROFILE", "DNNL_JIT_PROFILE"))
-    return {**environment, **({} if said else {"ONEDNN_JIT_PROFILE": "0"})}
+    chosen = any(name in environment for name in ("ONEDNN_JIT_PROFILE", "DNNL_JIT_PROFILE"))
+    return {**environment, **({} if chosen else {"ONEDNN_JIT_PROFILE": "0"})}
 
 
 def as_lines(connection: socket.socket) -> TextIO:

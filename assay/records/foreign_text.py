@@ -82,8 +82,7 @@ def message(text: str, most: int = MOST_CHARACTERS) -> str:
 
 def first_line(error: BaseException, most: int) -> str:
     """The first line of an exception's message, of no more than `most` characters."""
-    line = str(error).strip()[:_LOOKED_AT].partition("\n")[0]
-    return _cleaned(line)[:most]
+    return _cleaned(str(error).strip()[:_LOOKED_AT]).partition("\n")[0][:most]
 
 
 def messages(value: Any, most: int) -> Any:

@@ -80,7 +80,7 @@ def test_a_long_message_says_how_much_is_left_out_and_is_cut_once():
 
 def test_the_first_line_of_an_error_is_masked_before_it_is_cut():
     """Cut first, 14 letters of a key were left, which no pattern knew."""
-    error = ValueError(f"\n{'x' * 285} {KEY}\nmore")
+    error = ValueError(f"\n{'x' * 285} {KEY}\rmore")
     assert first_line(error, 300) == f"{'x' * 285} <secret>"
 
 
