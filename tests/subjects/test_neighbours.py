@@ -90,10 +90,8 @@ def attention(q, k, v, *, causal, scale):
     return eager.attention(q, k, v, causal=causal, scale=scale)
 '''
 LOOKS = "SEEN.append(shared_state.values_of([*shared_state.SETTINGS, *settings()]))"
-SOUND = (
-    "sys.setrecursionlimit(5000); random.random(); np.random.rand(20); torch.randn(3); "
-    "decimal.Decimal(1) / 3"
-)
+DRAWS = "random.random(); np.random.rand(20); torch.randn(3)"
+SOUND = f"{DRAWS}; sys.setrecursionlimit(5000); decimal.Decimal(1) / 3"
 # Probes themselves call without gradients, and silence warnings.
 OURS = ("torch's gradients", "warning filters")
 
