@@ -72,7 +72,7 @@ CLOCKS = {
 def test_times_of_a_faulty_clock_are_refused(monkeypatch, fault):
     monkeypatch.setattr(torch_framework, "clock", lambda device: FaultyClock(CLOCKS[fault]))
     monkeypatch.setattr(calibration, "_TRIES", 1)  # a clock that is right by chance in one of three
-    monkeypatch.setattr(calibration.random, "uniform", random.Random(3).uniform)
+    monkeypatch.setattr(calibration._DRAW, "uniform", random.Random(3).uniform)
     results = measured("sdpa", "accuracy", "latency", "training", "kernels")
     for probe in ("latency", "training"):
         assert results[probe].status == "refused"
@@ -136,7 +136,7 @@ def test_a_faulty_count_in_another_process_gives_no_peak(monkeypatch, fault):
         return Peak(value=SIZES[fault](right(run).value), source="a test")
 
     monkeypatch.setattr(torch_framework, "counted_peak", wrong)
-    monkeypatch.setattr(isolated.random, "randrange", lambda low, high: 5 << 20)  # 20 MiB
+    monkeypatch.setattr(isolated._DRAW, "randrange", lambda low, high: 5 << 20)  # 20 MiB
     request = {"kind": "sequence", "name": "eager", "spec": SPEC.as_dict(), "device": "cpu"}
     answers = {key: value for line in isolated.answer(request) for key, value in line.items()}
     assert "an array of 20,971,520 B reads as" in answers["blind"]

@@ -32,6 +32,7 @@ _MAPPED_BYTES = 64 * 1024  # allocations of this size and more are mapped one by
 _M_MMAP_THRESHOLD = -3  # mallopt's name for it, from malloc.h
 _PROC = Path("/proc/self")
 # Of the array that is read back, drawn anew so that no earlier reading passes for it.
+_DRAW = random.SystemRandom()  # which no subject can seed
 _FEWEST_KNOWN_BYTES, _MOST_KNOWN_BYTES = 16 << 20, 48 << 20
 _TOLERANCE = 0.05
 # What the resident size may show above what was counted: code and tables that a library loads.
@@ -104,7 +105,7 @@ def answer(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if hasattr(libc, "mallopt"):
         libc.mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
     call = forked.bound(request)
-    size = 4 * random.SystemRandom().randrange(_FEWEST_KNOWN_BYTES // 4, _MOST_KNOWN_BYTES // 4)
+    size = 4 * _DRAW.randrange(_FEWEST_KNOWN_BYTES // 4, _MOST_KNOWN_BYTES // 4)
     if problem := _blindness(
         call.framework, size, libc
     ):  # whether memory suffices can be seen all the same
