@@ -151,6 +151,7 @@ class Study:
     suite_cases: int = _read(int)
     suite_budget_s: int = _read(int)
     suite_quick: bool = _read(lambda text: text == "y")
+    isolated_judge: bool = _read(lambda text: text == "y")
     rounds: int = _read(int)
     rounds_budget_s: int = _read(int)
     warmup: int = _read(int)

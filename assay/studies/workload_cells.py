@@ -11,7 +11,7 @@ from typing import Any
 
 from assay import host, plugins
 from assay.captures.inputs import PREFIX, captured_specs, store_path
-from assay.correctness import judge
+from assay.correctness import isolated_judge, judge
 from assay.errors import BadInput
 from assay.host import Host
 from assay.performance import cell as measuring
@@ -71,6 +71,7 @@ def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpe
 
 CHECK = "accuracy"  # the probe that says whether an implementation is right on a workload
 ONE_STEP = {"one_step": True}  # options of a cell that tries a subject out
+ISOLATED = {"isolated_judge": True}  # and of one whose process loads no subject
 _UNTIMED = RoundSettings(rounds=0, warmup=0)
 
 
@@ -78,6 +79,9 @@ def cells(study: Study, stage: str) -> list[Cell]:
     """A cell for each workload, with all implementations side by side and a stage's probes."""
     names = _probe_names(study, stage)
     timed = any(literals(study, name)["PAIRED"] for name in names)
+    isolated = stage == "check" and study.isolated_judge
+    names = tuple(n for n in names if n in isolated_judge.PROBES) if isolated else names
+    untimed = ISOLATED if isolated else {}
     of_captured = {name for name in names if literals(study, name)["CAPTURED"]}
     return [
         Cell(
@@ -86,7 +90,7 @@ def cells(study: Study, stage: str) -> list[Cell]:
             probes=tuple(n for n in names if workload.captured or n not in of_captured),
             workload=workload,
             device=study.device,
-            options=options_of(study.round_settings) if timed else {},
+            options=options_of(study.round_settings) if timed else untimed,
             plugin_folders=study.plugin_folders,
         )
         for workload in (workloads(study) if names else ())
@@ -99,6 +103,16 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
     if cell.options == ONE_STEP:
         yield from run_alone(
             cell, CHECK, lambda call, _: judge.measurements(judge.compare_all(call))
+        )
+        return
+    if cell.options == ISOLATED:
+        assert cell.workload
+        yield from isolated_judge.run(
+            cell.subjects,
+            cell.workload,
+            probes=cell.probes,
+            device=cell.device,
+            folders=cell.plugin_folders,
         )
         return
     yield from measuring.run(request(cell), host.inspect(commit=False))

@@ -49,6 +49,10 @@ TrustPlugins = Annotated[
 Quick = Annotated[
     bool, typer.Option("--quick", help="Fewer cases, or fewer rounds on smaller workloads.")
 ]
+IsolatedJudge = Annotated[
+    bool,
+    typer.Option("--isolated-judge", help="Compare values in a process that never loads the code."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Records as JSON lines instead of tables.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 

@@ -49,6 +49,7 @@ def bench(
     out: flags.StudyOut = None,
     plugins: flags.Plugins = None,
     quick: flags.Quick = False,
+    isolated_judge: flags.IsolatedJudge = False,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
@@ -69,6 +70,7 @@ def bench(
     )
     if decoders:
         refused = {"--aa": itself, "--comparisons": comparisons, "--against": against}
+        refused |= {"--isolated-judge": isolated_judge}
         _decoding.refuse_flags(refused, "noise is measured with implementations of sequences")
         settings += [f"DECODERS={decoders}", *(_decoding.QUICK if quick and not workload else ())]
     if quick and not (names or impl or config or against):
@@ -85,6 +87,9 @@ def bench(
         _refuse_unnamed(earlier, against, names or impl)
         stages += ["noise"]
         settings = [*earlier.settings(), "NOISE_COMPARISONS=10", *settings]
+    if isolated_judge:
+        settings += ["ISOLATED_JUDGE=y"]
+        stages = list(dict.fromkeys([*stages[:-1], "check", stages[-1]]))
     of_its_own = config and not itself and not earlier  # a defconfig says its stages
     stage_settings = [] if of_its_own else [f"STAGES={','.join(stages)}", "SUITE_QUICK=y"]
     study = flags.load_study(

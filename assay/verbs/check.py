@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: assay check my_attention.py --quick"
 DTYPES = "float32,float16,bfloat16"
+# What the isolated judge looks at where nothing is named, beside the suite: the cases of that are
+# made in the process of the implementation.
+ISOLATED_WORKLOADS = ",".join(
+    f"{shape}_{dtype}"
+    for dtype in DTYPES.split(",")
+    for shape in ("b1_h2_s64_d64_causal", "b2_h4_kv2_q113_k300_d64_causal", "b1_h2_s130_d32_full")
+)
 
 
 def command() -> typer.Typer:
@@ -56,6 +63,7 @@ def check(
     out: flags.StudyOut = None,
     plugins: flags.Plugins = None,
     quick: flags.Quick = False,
+    isolated_judge: flags.IsolatedJudge = False,
     as_json: flags.Json = False,
     dry_run: flags.DryRun = False,
 ) -> None:
@@ -73,6 +81,7 @@ def check(
             "--seed": seed is not None,
             "--config": config,
             "--quick": quick,
+            "--isolated-judge": isolated_judge,
         }
         chosen = _chosen_models(models, fast=fast)
         _refuse_attention_flags(chosen, others)
@@ -87,7 +96,7 @@ def check(
     shared |= {"seed": seed, "quick": quick}
     named = [*(names or ()), *([impl] if impl else ())]
     if decoders := _decoding.chosen(named):
-        others = {"--framework": framework, "--cases": cases}
+        others = {"--framework": framework, "--cases": cases, "--isolated-judge": isolated_judge}
         _decoding.refuse_flags(others, "random cases and frameworks are those of sequences")
         settings = _decoding.check_settings(decoders, workload, probe, plugins or ())
         settings += [] if config else [f"DTYPES={DTYPES}"]
@@ -103,6 +112,10 @@ def check(
     # Workloads that are named are what is asked about; else the suite makes its own.
     own_cases = _make_own_cases(probe, plugins or ())
     stage = "check" if config or (workload and not own_cases) else "suite"
+    if isolated_judge:
+        settings += ["ISOLATED_JUDGE=y"]
+        settings += [] if workload or config else [f"WORKLOADS={ISOLATED_WORKLOADS}"]
+        stage = "suite,check" if stage == "suite" else stage
     study = flags.load_study(
         config=config,
         sets=sets,
