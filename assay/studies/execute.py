@@ -91,13 +91,11 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     fails_on = {stage.name: stage.fails_on for stage in stages}
     if any(record.metric == "load" and record.status == "failed" for record in records):
         return BAD_INPUT
-    if any(r.status in fails_on[r.stage] or is_unbelievable(r) for r in records):
-        return DOES_NOT_HOLD
-    if without_time(records):
+    failed = any(r.status in fails_on[r.stage] or is_unbelievable(r) for r in records)
+    if failed or without_time(records):
         return DOES_NOT_HOLD
     subjects = [r for r in records if r.metric not in (*CELL_METRICS, *NO_VERDICTS)]
-    unmeasured = ("skipped", "refused", "unsupported")
-    if subjects and all(record.status in unmeasured for record in subjects):
+    if subjects and all(r.status in ("skipped", "refused", "unsupported") for r in subjects):
         return CANNOT_RUN_HERE
     return HOLDS
 
