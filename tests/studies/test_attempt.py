@@ -1,4 +1,4 @@
-"""What the process that forks imports for a cell."""
+"""What the process that forks imports for a cell, and the last words of one that ended."""
 
 import os
 import subprocess
@@ -75,3 +75,19 @@ def test_a_fork_has_its_device_though_inductor_was_imported_before(tmp_path, mon
     monkeypatch.setenv("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
     answers = forks.ask("test_attempt:on_device", {}, imports=[INDUCTOR], timeout_s=120)
     assert answers.values == {"forked": True, "sum": 3.0}, answers
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("first\nValueError: no\n\n", "ValueError: no"),
+        ("x" * 5000 + "\nlast\n", "last"),
+        ("key hf_" + "aB3" * 700 + " refused", "refused"),
+        ("", ""),
+    ],
+)
+def test_last_words_do_not_begin_within_a_key(tmp_path, text, words):
+    """The end of a key alone is taken for no key, and was recorded."""
+    path = tmp_path / "stderr.log"
+    path.write_text("== earlier\n" + text)
+    assert attempt._last_words(path, 11) == words
