@@ -7,6 +7,7 @@ whoever reads its time has to know.
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -50,7 +51,8 @@ class _SharedState:
     def enter(self, subject: str) -> None:
         """Set what the subject had set when it was loaded."""
         for setting, value in self._own.get(subject, {}).items():
-            setting.write(value)
+            with suppress(Exception):  # such as a folder that is gone: its turn is without it
+                setting.write(value)
 
     def leave(self, subject: str) -> None:
         """Put everything back. Before the first subject all that happens is ours."""

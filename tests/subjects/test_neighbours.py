@@ -210,15 +210,20 @@ def test_what_cannot_be_put_back_is_said():
     )
 
 
+def moved(folder):
+    folder.mkdir()
+    os.chdir(folder)
+
+
 def test_a_working_folder_that_was_removed_is_put_back(tmp_path):
     before, gone = Path.cwd(), tmp_path / "gone"
 
     def remove():
-        gone.mkdir()
-        os.chdir(gone)
+        moved(gone)
         gone.rmdir()
 
-    *_, remark = kept_apart(steps(("a", int), ("a", remove)))
+    turns = ("a", int), ("a", remove), ("b", lambda: moved(gone)), ("b", gone.rmdir), ("b", int)
+    *_, remark, _ = kept_apart(steps(*turns))
     assert Path.cwd() == before
     assert "the working folder from" in remark.reason
 
