@@ -4,7 +4,7 @@ Its inputs stand where q, k and v of an attention stand: x, the weights before t
 output projection, in which the result is linear.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -112,10 +112,14 @@ class LayerSubject:
         return change.scaled(expectations.spots(self.workload, self.device))
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
-        """Out and dx look like x."""
+        """Out and dx look like x; gradients of weights are arrays under names."""
         like = self.inputs[0]
+        if isinstance(array, Mapping) and tensor in self.gradient_names:
+            return next(filter(None, (self.form_problem(tensor, a) for a in array.values())), None)
         if not self.framework.is_array(array):
             return f"{tensor} is a {type(array).__name__}, wanted an array of JAX: no subclass"
+        if tensor not in ("out", "dx"):
+            return None
         if array.shape != like.shape:
             return f"{tensor} has shape {tuple(array.shape)}, wanted {tuple(like.shape)}"
         if array.dtype != like.dtype:
