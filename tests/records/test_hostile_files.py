@@ -1,6 +1,7 @@
 """Files that nobody's program wrote are refused with a message, never with a traceback."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -134,8 +135,12 @@ def test_a_torn_file_that_is_a_link_is_not_followed(tmp_path):
 
 def test_an_argument_with_a_nul_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["assay", "report", "results\0"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        signal.signal(signal.SIGTERM, handler)
     assert ended.value.code == 2
     assert "holds a NUL character" in capsys.readouterr().err
 
