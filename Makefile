@@ -8,7 +8,7 @@ ASSAY  := $(VENV)/bin/python -m assay
 SETS    = $(foreach entry,$(SET),--set '$(entry)')
 
 .DELETE_ON_ERROR:
-.PHONY: all study help check verify test test-full benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
+.PHONY: all study help check verify test test-full fuzz benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
 
 all: study
 
@@ -30,6 +30,7 @@ help:
 ## make check             every model of the GPT-2 family through the gates; MODELS=fast or a list
 ## make verify            every claim and page against evidence; measures again what it can
 ## make test, test-full   the tests; all tests with the long ones
+## make fuzz              an hour of altered files and kills (campaign/); MINUTES=M, SEED=S
 ## make benchmark         measure assay itself (docs/results/spine.md)
 ## make format            black and ruff
 ## make clean             remove caches; make distclean also .venv (results and .config stay)
@@ -92,16 +93,19 @@ test-full: $(VENV)/.test
 verify: $(VENV)/.study
 	@$(ASSAY) verify --again
 
+fuzz: $(VENV)/.test
+	$(VENV)/bin/python -m campaign --minutes $(or $(MINUTES),60) --seed $(or $(SEED),0)
+
 benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks
 
 format: $(VENV)/.test
-	$(VENV)/bin/black --quiet assay tests benchmarks gallery
-	$(VENV)/bin/ruff check --fix assay tests benchmarks gallery
+	$(VENV)/bin/black --quiet assay tests benchmarks gallery campaign
+	$(VENV)/bin/ruff check --fix assay tests benchmarks gallery campaign
 
 clean:
 	rm -rf build .pytest_cache .ruff_cache .hypothesis
-	find assay tests benchmarks gallery -name __pycache__ -prune -exec rm -rf {} +
+	find assay tests benchmarks gallery campaign -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV) assay.egg-info
