@@ -62,6 +62,7 @@ _CORRUPT = (
     MemoryError,
     OverflowError,
     TypeError,
+    SyntaxError,  # NumPy parses the header of an array as Python's literals
     TokenError,
 )
 _MEMORY_SHARE = 0.5  # of this machine's memory that an npz file may take unpacked

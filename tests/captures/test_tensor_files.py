@@ -191,6 +191,7 @@ def npy(shape, data=b"", dtype="<f4") -> bytes:
         (b"\x93NUMPY\x03\x00" + npy("(1,)", b"1234")[8:], r"version \(3, 0\)"),
         (npy("(1,)", b"12345678"), r"says shape \(1,\) of float32 and holds more"),
         (npy("__import__('os')", b"1234"), "malformed"),
+        (npy("(1,", b"1234"), "EOF in multi-line statement"),
         (b"garbage", "EOF"),
         (npy("(1,)", b"1234", dtype="|O"), "allow_pickle=False"),
     ],
