@@ -6,7 +6,7 @@ It is written last, so a folder without it was never finished.
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,7 +31,7 @@ class DataDescription(msgspec.Struct, frozen=True, kw_only=True):
     tokenizer_state: dict[str, Any]
     vocabulary: int
     end: int  # the token after every document
-    dtype: str
+    dtype: Literal["uint16", "uint32"]
     validation_percent: float
     most_tokens: int
     split: str  # the rule, in words
@@ -100,6 +100,12 @@ def require_data(folder: Path, description: DataDescription) -> None:
                     f"{_again(folder)}"
                 )
             require_whole(folder, entry, dtype=description.dtype)
+    for by_split in (description.documents, description.tokens, description.shards):
+        if set(by_split) != set(SPLITS):
+            raise BadInput(
+                f"{folder / FILE} has entries for {', '.join(sorted(by_split)) or 'no split'}, "
+                f"wanted {' and '.join(SPLITS)}; {_again(folder)}"
+            )
     digest = digest_of(description.dataset, description.tokenizer_state, description.shards)
     if digest != description.digest:
         raise BadInput(

@@ -178,6 +178,9 @@ def test_a_shard_that_is_not_as_written_is_refused(prepared, name, how, words):
         ({"version": 1}, "version 1, this assay reads assay-data version 2"),
         ({"vocabulary": "many"}, "is no description of prepared data"),
         ({"shards": {"train": [{"file": "../x", "tokens": 1, "sha256": ""}]}}, "names '../x'"),
+        ({"shards": {}}, "has entries for no split, wanted train and validation"),
+        ({"tokens": {"train": 5}}, "has entries for train, wanted train and validation"),
+        ({"dtype": "/etc/passwd"}, "is no description of prepared data"),
     ],
 )
 def test_a_description_that_does_not_fit_is_refused(prepared, changes, words):
