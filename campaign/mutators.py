@@ -178,7 +178,8 @@ def zipped(content: bytes, draw: random.Random) -> bytes:
         for name in source.namelist():
             inner, kind = source.read(name), draw.randrange(6)
             if name == chosen and kind == 0:
-                target.writestr(hostile.text(draw).replace("\ud800", "") or "x", inner)
+                other = re.sub("[\0\ud800]", "", hostile.text(draw))
+                target.writestr(other or "x", inner)
             elif name == chosen and kind == 1:
                 target.writestr(name, inner)
                 target.writestr(f"{name}x", inner)

@@ -120,7 +120,9 @@ def read_data(folder: Path) -> None:
 
     prepared = data.open_prepared(folder / "prepared")
     prepared.description.words  # noqa: B018
-    prepared.tokenizer.decode([int(t) for t in prepared.train.window(0, min(4, len(prepared.train)))])
+    prepared.tokenizer.decode(
+        [int(t) for t in prepared.train.window(0, min(4, len(prepared.train)))]
+    )
     len(prepared.validation)
 
 

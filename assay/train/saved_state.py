@@ -137,7 +137,12 @@ def restore(
         raise BadInput(f"{tensors_file} cannot be read ({error}); {_AGAIN}") from error
     if weights_file.digest_of(tensors) != position.optimizer_digest:
         raise BadInput(f"{tensors_file} was changed after it was written; {_AGAIN}")
-    _draw_on(tensors, model, parallel, position)
+    if not _fits(position.optimizer, tensors, optimizer):
+        raise BadInput(f"{folder / LAST} holds no state of this optimizer; {_AGAIN}")
+    try:
+        _draw_on(tensors, model, parallel, position)
+    except (RuntimeError, TypeError) as error:  # torch's own look at the state of a generator
+        raise BadInput(f"{tensors_file} has no random numbers to go on with: {error}") from error
     parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
     optimizer.load_state_dict(_unflattened(tensors, position.optimizer, parameters))
 
@@ -203,6 +208,43 @@ def _flattened(state: dict[str, Any]) -> tuple[dict[str, torch.Tensor], dict[str
             else:
                 numbers.setdefault(str(index), {})[name] = value
     return tensors, {"numbers": numbers, "groups": state["param_groups"]}
+
+
+def _fits(
+    rest: dict[str, Any], tensors: dict[str, torch.Tensor], optimizer: torch.optim.Optimizer
+) -> bool:
+    """True where a saved state has the groups of the optimizer and names none but its
+    parameters."""
+    groups = optimizer.state_dict()["param_groups"]
+    parameters = {str(number) for group in groups for number in group["params"]}
+    numbers = rest.get("numbers")
+    keys = [key.split(".", 2) for key in tensors if key.startswith(f"{_OPTIMIZER}.")]
+    return (
+        isinstance(numbers, dict)
+        and all(isinstance(entries, dict) for entries in numbers.values())
+        and all(len(key) == 3 for key in keys)
+        and parameters.issuperset(numbers.keys() | {key[1] for key in keys})
+        and _is_alike(rest.get("groups"), groups)
+    )
+
+
+def _is_alike(saved: Any, own: Any) -> bool:
+    """True where a value read from JSON can stand for one of an optimizer's groups."""
+    if isinstance(own, dict):
+        return (
+            isinstance(saved, dict)
+            and saved.get("params") == own.get("params")
+            and all(name in saved and _is_alike(saved[name], value) for name, value in own.items())
+        )
+    if isinstance(own, list | tuple):
+        return (
+            isinstance(saved, list) and len(saved) == len(own) and all(map(_is_alike, saved, own))
+        )
+    if isinstance(own, bool | str):
+        return isinstance(saved, type(own))
+    if isinstance(own, int | float):
+        return isinstance(saved, int | float) and not isinstance(saved, bool)
+    return True
 
 
 def _unflattened(
