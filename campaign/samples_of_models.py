@@ -109,9 +109,10 @@ def make_data(folder: Path) -> None:
 
     source = folder / "source"
     source.mkdir()
-    for number in range(8):
-        (source / f"{number}.txt").write_text(f"text {number} " * 20)
-    prepared = data.prepare("folder", "byte", place=str(source), folder=folder / "made")
+    for number in range(30):
+        (source / f"{number}.txt").write_text(f"text {number} of some words " * 5)
+    made = folder / "made"
+    prepared = data.prepare("folder", "bpe", vocabulary=264, place=str(source), folder=made)
     prepared.path.rename(folder / "prepared")
 
 

@@ -134,3 +134,14 @@ def test_gpt2_where_no_hub_answers_says_what_to_do(monkeypatch):
     monkeypatch.setattr(hub, "hf_hub_download", unreachable)
     with pytest.raises(CannotRunHere, match=r"no route to host.*set ASSAY_GPT2_TOKENIZER"):
         module("gpt2").make(iter(()), 0)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{}, {"end": "x", "size": 3}, {"end": -1, "size": 3}, {"end": 2, "size": 3, "model": 7}],
+)
+def test_a_state_that_no_tokenizer_wrote_is_refused(state):
+    """A description of data may be anyone's."""
+    pytest.importorskip("tokenizers")
+    with pytest.raises(BadInput, match=r"tokenizer (has|cannot be read).*prepare the data again"):
+        plugins.load(plugins.find("tokenizers", "bpe")).load(state)

@@ -9,6 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from assay.errors import BadInput
+
+_AGAIN = "prepare the data again"
+
 
 @dataclass(frozen=True)
 class ByteLevelTokenizer:
@@ -36,7 +40,13 @@ def load(state: dict[str, Any]) -> ByteLevelTokenizer:
     """The tokenizer whose `state` this is."""
     from tokenizers import Tokenizer
 
-    model = Tokenizer.from_str(json.dumps(state["model"]))
+    numbers = [state.get("end"), state.get("size")]
+    if not all(isinstance(number, int) and 0 <= number < 1 << 32 for number in numbers):
+        raise BadInput(f"the state of a tokenizer has end and size {numbers}; {_AGAIN}")
+    try:
+        model = Tokenizer.from_str(json.dumps(state.get("model")))
+    except Exception as error:  # the package has no class of its own for this
+        raise BadInput(f"the model of a tokenizer cannot be read: {error}; {_AGAIN}") from error
     return ByteLevelTokenizer(model=model, end=state["end"], size=state["size"])
 
 
