@@ -16,7 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="for all parts together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--inputs", type=int, help="of each format, in place of minutes")
-    parser.add_argument("--first", type=int, default=0, help="number of the first input")
+    parser.add_argument("--kills", type=int, default=2_000, help="at most, in place of minutes")
+    parser.add_argument("--first", type=int, default=0, help="number of the first input or study")
     parser.add_argument("--formats", default="", help="names, with commas; all where none is given")
     parser.add_argument("--out", help="a file to append the lines to, besides printing them")
     given = parser.parse_args(arguments)
@@ -43,6 +44,12 @@ def main(arguments: list[str] | None = None) -> int:
             seed=given.seed, seconds=seconds, inputs=given.inputs, first=given.first, names=names,
             emit=emit,
         )  # fmt: skip
+    if "kills" in parts:
+        from campaign import kills
+
+        clean &= kills.run(
+            seed=given.seed, seconds=seconds, kills=given.kills, first=given.first, emit=emit
+        )
     return 0 if clean else 1
 
 

@@ -128,7 +128,7 @@ def run_format(
             numbers = range(position, end if inputs is None else min(end, first + inputs))
             for outcome in outcomes(corpus.place, corpus.read, numbers, corpus.work, hang_s=hang_s):
                 result.add(outcome, corpus)
-                if inputs is None and time.monotonic() - start > seconds + 2 * hang_s:
+                if inputs is None and time.monotonic() - start > seconds:
                     break
             position = numbers.stop
     result.seconds = time.monotonic() - start

@@ -134,3 +134,13 @@ def test_no_reader_falls_over(tmp_path):
     assert not findings, [(f["reason"], f["repeat"]) for f in findings]
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert {line["format"] for line in lines} == set(formats())
+
+
+@pytest.mark.slow
+@pytest.mark.early
+def test_killed_studies_hold(tmp_path):
+    """One study of each kind, ten kills each."""
+    out = tmp_path / "lines"
+    assert main(["kills", "--kills", "20", "--out", str(out)]) == 0
+    (line,) = [json.loads(text) for text in out.read_text().splitlines()]
+    assert (line["studies"], line["kills"], line["findings"]) == (2, 20, 0)

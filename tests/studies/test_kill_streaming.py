@@ -4,200 +4,13 @@ The study, its group of processes, the process that forks for it, or the cell's 
 killed at random moments, while a reader looks at the records all the time.
 """
 
-import os
 import random
-import signal
-import threading
-import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
-from study_process import StudyProcess, is_alive, wait_until
-from walk_records import BATCHES, CELLS, STAGE, check_finished, check_whole
-
-from assay.records import run as runs
-from assay.records.identity import current
-from assay.records.schema import CELL_SECONDS
-
-STEP_S = 0.06  # from one batch to the next
-CELL_S = 0.5  # about as long as a cell takes
-TARGETS = ("parent", "group", "server", "worker", "worker", "worker")
-
-
-class KilledWalk:
-    """One run of the stage `walk` under kills."""
-
-    def __init__(self, folder: Path, moments: random.Random, left_s: float) -> None:
-        folder.mkdir()
-        self.study = StudyProcess(folder=folder)
-        self.moments, self.left_s = moments, left_s
-        self.kills: Counter[str] = Counter()
-        self.longest_s = 0.0
-        self.process = None
-
-    def has_run(self) -> bool:
-        return self.study.results.is_dir() and bool(runs.runs_below(self.study.results))
-
-    def start(self) -> None:
-        arguments = self.study.run_arguments(STAGE)
-        if self.has_run():
-            arguments = ["resume", "--trust-plugins"]
-        self.process = self.study.start(*arguments, ASSAY_TEST_STEP_S=str(STEP_S))
-
-    def kill_once(self) -> bool:
-        """Kill something at a random moment; False where the run ended before it."""
-        if self.process is None or self.process.poll() is not None:
-            if self.is_finished():
-                return False
-            self.start()
-        began = len(self.study.diary())
-        if self.moments.random() < 0.8:  # else at any moment of a start
-            wait_until(
-                lambda: len(self.study.diary()) > began or self.process.poll() is not None, "work"
-            )
-        time.sleep(self.moments.random() * CELL_S)
-        target = self.moments.choice(TARGETS)
-        shown = self.shown()
-        if not self._kill(target):
-            return self.kill_once()
-        self.kills[target] += 1
-        after = self.shown()
-        assert all(after[cell] >= shown[cell] for cell in CELLS), f"lost: {shown}, then {after}"
-        return True
-
-    def _kill(self, target: str) -> bool:
-        """Kill a target, if it is there, and see that all ends which should."""
-        process, workers = self.process, self.alive(self.study.processes())
-        servers = children(process.pid)
-        victims = {"worker": workers[-1:], "server": servers[:1]}.get(target, [process.pid])
-        if not victims or process.poll() is not None:
-            return False
-        with suppress(ProcessLookupError):
-            if target == "group":
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                os.kill(victims[0], signal.SIGKILL)
-        start = time.monotonic()
-        ending = workers if target in ("worker", "server") else None
-        if ending is None:
-            process.wait()
-        wait_until(
-            lambda: not (self.left() if ending is None else self.alive(ending)),
-            f"the end of what was left by the {target}",
-            self.left_s,
-        )
-        self.longest_s = max(self.longest_s, time.monotonic() - start)
-        return True
-
-    def left(self) -> list[int]:
-        """All processes that work for this study, however they came about."""
-        mark = f"ASSAY_TEST_DIARY={self.study.diary_file}".encode()
-        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        return self.alive(pid for pid in pids if mark in environment_of(pid))
-
-    def alive(self, pids) -> list[int]:
-        return [pid for pid in dict.fromkeys(pids) if is_alive(pid)]
-
-    def shown(self) -> dict[str, int]:
-        """The batches of each cell that a reader sees now, each whole and in order."""
-        if not self.has_run():
-            return dict.fromkeys(CELLS, 0)
-        return check_whole(self.study.records(STAGE))
-
-    def is_finished(self) -> bool:
-        return self.has_run() and self.study.done(STAGE) is not None and self.exit_code == 0
-
-    @property
-    def exit_code(self) -> int | None:
-        return self.process.poll() if self.process else None
-
-    def finish(self) -> None:
-        while not self.is_finished():
-            self.start()
-            assert self.study.finish(self.process) in (0, 1)
-        wait_until(lambda: not self.left(), "the end of all processes", self.left_s)
-
-    def check(self, undisturbed: list) -> None:
-        check_finished(self.study)
-        assert content(self.study) == undisturbed
-        made = Counter(name for name in self.study.diary() if ":" in name)
-        assert made.keys() == {f"{c}:{n}" for c in CELLS for n in range(1, BATCHES + 1)}
-        kills = self.kills.total()
-        assert made.total() <= len(CELLS) * BATCHES + kills, "a kill cost more than a batch"
-
-    @contextmanager
-    def reader(self):
-        """Somebody who looks at the records all the time."""
-        stop, looks, errors = threading.Event(), [0], []
-
-        def look() -> None:
-            before = dict.fromkeys(CELLS, 0)
-            while not stop.is_set():
-                try:
-                    now = self.shown()
-                    assert all(now[cell] >= before[cell] for cell in CELLS), (before, now)
-                    before, looks[0] = now, looks[0] + 1
-                except BaseException as error:
-                    errors.append(error)
-                    return
-                time.sleep(0.03)
-
-        thread = threading.Thread(target=look)
-        thread.start()
-        try:
-            yield looks
-        finally:
-            stop.set()
-            thread.join()
-            if self.process:
-                self.process.kill()
-                self.process.wait()
-        if errors:
-            raise errors[0]
-
-
-def children(pid: int) -> list[int]:
-    with suppress(FileNotFoundError, ProcessLookupError):
-        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []
-
-
-def environment_of(pid: int) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    return b""
-
-
-def content(study: StudyProcess) -> list:
-    """The current records of the stage, without times and what says when they were made."""
-    records = [r for r in current(study.records(STAGE)) if r.metric != CELL_SECONDS]
-    return sorted((r.cell, r.metric, r.value, r.total or 0, r.status) for r in records)
-
-
-def kill_often(folder: Path, kills: int, left_s: float, undisturbed: list) -> str:
-    """Kill runs in `folder` so many times in all, and look at each when it is finished."""
-    folder.mkdir()
-    moments = random.Random(str(folder.name))
-    total, looks, longest_s, number = Counter(), 0, 0.0, 0
-    while total.total() < kills:
-        walk = KilledWalk(folder / f"run{number}", moments, left_s)
-        number += 1
-        with walk.reader() as looked:
-            while total.total() + walk.kills.total() < kills and walk.kill_once():
-                pass
-            walk.finish()
-        walk.check(undisturbed)
-        total += walk.kills
-        looks += looked[0]
-        longest_s = max(longest_s, walk.longest_s)
-    assert total.total() == kills
-    return (
-        f"{dict(total)} killed in {number} runs, {looks} looks at the records, "
-        f"all gone after at most {longest_s:.2f} s"
-    )
+from killed_walk import content, kill_often
+from study_process import StudyProcess
+from walk_records import STAGE
 
 
 @pytest.mark.parametrize(
@@ -217,7 +30,14 @@ def test_nothing_is_lost_doubled_or_half_shown_by_kills(tmp_path, kills, left_s)
     undisturbed = content(quiet)
     with ThreadPoolExecutor(len(kills)) as pool:
         ends = [
-            pool.submit(kill_often, tmp_path / f"kills{number}", count, left_s, undisturbed)
+            pool.submit(
+                kill_often,
+                tmp_path / f"kills{number}",
+                count,
+                random.Random(number),
+                left_s,
+                undisturbed,
+            )
             for number, count in enumerate(kills)
         ]
         for end in ends:
