@@ -9,7 +9,7 @@ import torch
 from bound_calls import DEFAULTS
 
 from assay.instruments import forks
-from assay.studies import attempt
+from assay.studies import attempt, worker_output
 from assay.studies.cell import Cell
 
 INDUCTOR, TRITON = "assay.frameworks.torch.inductor_ahead", "assay.frameworks.torch.triton_ahead"
@@ -90,4 +90,4 @@ def test_last_words_do_not_begin_within_a_key(tmp_path, text, words):
     """The end of a key alone is taken for no key, and was recorded."""
     path = tmp_path / "stderr.log"
     path.write_text("== earlier\n" + text)
-    assert attempt._last_words(path, 11) == words
+    assert worker_output.last_words(path, 11) == (f"; its last line: {words}" if words else "")

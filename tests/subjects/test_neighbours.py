@@ -32,7 +32,7 @@ HOSTILE = {
         f"set torch's threads from 2 to 1 {CALLED}",
     ),
     "variable": (
-        "os.environ['OMP_NUM_THREADS'] = '1'",
+        "os.environ['OMP_NUM_THREADS'] = '7'",
         "",
         f"set the environment's OMP_NUM_THREADS {LOADED}",
     ),
