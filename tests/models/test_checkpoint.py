@@ -1,6 +1,7 @@
 """Checkpoints: what was saved comes back bit for bit, and what is anything else is refused."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -131,6 +132,15 @@ def test_a_configuration_that_says_too_little_or_too_much_is_refused(saved):
     assert "warp is not an option of RA_MLA_Config" in refusal(saved)
     rewritten(saved, config=json.dumps({**config, "splice_norm": False, "ct_mode": "loud"}))
     assert "no model has" in refusal(saved)
+
+
+@pytest.mark.parametrize("size", ["d_model", "n_layers", "mlp_width", "block_size", "d_latent"])
+@pytest.mark.parametrize("value", [1 << 20, 1 << 40, 10**30])
+def test_a_size_beyond_the_file_takes_no_memory(saved, size, value):
+    """Found by the campaign: it asked for 137 GB."""
+    config = {**checkpoint.identity(saved).config, size: value}
+    message = refusal(rewritten(saved, config=json.dumps(config)))
+    assert re.search(r"numbers and the configuration of a model of|no model has", message)
 
 
 @pytest.mark.parametrize("seen", ["missing", "unexpected", "shape", "dtype"])

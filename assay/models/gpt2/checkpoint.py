@@ -20,6 +20,9 @@ from assay.models.gpt2.config import ModelConfig, completed
 from assay.models.gpt2.variants import Variant
 from assay.models.gpt2.weights_file import CheckpointIdentity
 
+_LARGEST_SIZE, _MOST_LAYERS = 1 << 28, 1 << 12  # of any model; more is not even counted
+_ALWAYS_TAKEN = 1 << 24  # numbers: a model this small is made, and what does not fit is listed
+
 
 def save(model: torch.nn.Module, path: Path | str, **extra: Any) -> CheckpointIdentity:
     """Write a model of a variant to `path`. `extra` is what else to remember, in JSON's terms."""
@@ -65,10 +68,11 @@ def load(
     saved = weights_file.read_identity(path)
     variant = _variant(path, saved, expect, folders)
     config = _config(path, saved, variants.config_class(variant), config)
+    tensors, kind = weights_file.read_tensors(path), variants.model_class(variant, folders)
+    _require_size(path, tensors, kind, config)
     with torch.random.fork_rng(devices=[]):  # its own start is overwritten; no draw of others moves
-        model = variants.model_class(variant, folders)(config)
+        model = kind(config)
     model.to(getattr(torch, saved.dtype))
-    tensors = weights_file.read_tensors(path)
     if wrong := _differences(tensors, saved, model):
         raise BadInput(
             f"{path} is not a whole {variant.name} of its configuration: {_listed(wrong)}. "
@@ -138,6 +142,28 @@ def _config(
         return wanted or msgspec.convert(values, kind)
     except (msgspec.ValidationError, BadInput) as error:
         raise BadInput(f"{path} has a configuration that no model has: {error}") from error
+
+
+def _require_size(
+    path: Path, tensors: Mapping[str, torch.Tensor], kind: type, config: ModelConfig
+) -> None:
+    """Refuse the configuration of a model far larger than the file before memory is taken for it:
+    one without values is made and counted, where its parts can be made so."""
+    there = sum(tensor.numel() for tensor in tensors.values())
+    sizes = [value for value in vars(config).values() if isinstance(value, int)]
+    wanted = max(*sizes, config.n_layer * _LARGEST_SIZE // _MOST_LAYERS)
+    if wanted <= _LARGEST_SIZE:
+        try:
+            with torch.device("meta"):
+                model = kind(config)
+        except NotImplementedError:  # a part that looks at values
+            return
+        wanted = sum(tensor.numel() for tensor in (*model.parameters(), *model.buffers()))
+    if wanted > max(_ALWAYS_TAKEN, 2 * there):
+        raise BadInput(
+            f"{path} has {there:,} numbers and the configuration of a model of {wanted:,} or "
+            "more; it was changed: take another copy of it"
+        )
 
 
 def _unshared(
