@@ -1,6 +1,7 @@
 """A Llama out of a GGUF file is the Llama that was written into it."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -141,6 +142,26 @@ def test_a_tokenizer_of_another_kind_is_refused(written, tokenizer, tmp_path, op
     file = made_gguf.write(tmp_path / "f.gguf", tensors, tokenizer, **options)
     with pytest.raises(BadInput, match=says):
         llama.load(file)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("llama.attention.head_count", 0, "wanted a number above 0"),
+        ("llama.attention.head_count", 7, "no Llama is like that"),
+        ("llama.attention.head_count_kv", "two", "wanted a number above 0"),
+        ("llama.block_count", 1 << 20, "no Llama is like that"),
+        ("llama.feed_forward_length", 97, r"its fields want \[97, 64\]"),
+        ("tokenizer.ggml.merges", ["no such"], "merges 'no and such'"),
+        ("tokenizer.ggml.merges", ["t"], "merges 't'"),
+    ],
+)
+def test_fields_that_do_not_fit_the_tensors_are_refused(path, monkeypatch, field, value, says):
+    file = gguf_reader.read(path)
+    changed = replace(file, fields={**file.fields, field: value})
+    monkeypatch.setattr(gguf_reader, "read", lambda _: changed)
+    with pytest.raises(BadInput, match=says):
+        llama.load(path)
 
 
 def test_another_architecture_and_unknown_or_absent_tensors_are_refused(

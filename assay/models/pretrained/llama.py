@@ -24,6 +24,9 @@ _SPECIAL_TOKENS = {
 }
 
 
+_KV_HEADS = "llama.attention.head_count_kv"
+
+
 def load(
     path: Path, *, dtype: str = "float32", device: str = "cpu", attention: str = "sdpa"
 ) -> LanguageModel:
@@ -76,17 +79,23 @@ def _configuration(file: GgufFile) -> dict[str, Any]:
             f"{file.path} holds a {file.field('general.architecture')}; only llama is read from "
             "GGUF: give a transformers folder instead"
         )
-    heads = file.field("llama.attention.head_count")
-    width = file.field("llama.embedding_length")
+    heads, width = _size(file, "attention.head_count"), _size(file, "embedding_length")
+    kv_heads = _size(file, "attention.head_count_kv") if _KV_HEADS in file.fields else heads
+    layers = _size(file, "block_count")
+    if width % (2 * heads) or heads % kv_heads or layers > len(file.stored):
+        raise BadInput(
+            f"{file.path} says {layers} layers of width {width} with {heads} heads and {kv_heads} "
+            f"of keys, and has {len(file.stored)} tensors; no Llama is like that: fetch it again"
+        )
     _require_plain_rope(file, head_dim=width // heads)
     return {
         "vocab_size": len(file.field("tokenizer.ggml.tokens")),
         "hidden_size": width,
-        "intermediate_size": file.field("llama.feed_forward_length"),
-        "num_hidden_layers": file.field("llama.block_count"),
+        "intermediate_size": _size(file, "feed_forward_length"),
+        "num_hidden_layers": layers,
         "num_attention_heads": heads,
-        "num_key_value_heads": file.fields.get("llama.attention.head_count_kv", heads),
-        "max_position_embeddings": file.field("llama.context_length"),
+        "num_key_value_heads": kv_heads,
+        "max_position_embeddings": _size(file, "context_length"),
         "rms_norm_eps": file.field("llama.attention.layer_norm_rms_epsilon"),
         "rope_parameters": {
             "rope_type": "default",
@@ -97,6 +106,13 @@ def _configuration(file: GgufFile) -> dict[str, Any]:
         "eos_token_id": file.fields.get("tokenizer.ggml.eos_token_id"),
         "pad_token_id": file.fields.get("tokenizer.ggml.padding_token_id"),
     }
+
+
+def _size(file: GgufFile, name: str) -> int:
+    size = file.field(f"llama.{name}")
+    if not isinstance(size, int) or not 0 < size < 1 << 28:
+        raise BadInput(f"{file.path}: llama.{name} is {size!r}, wanted a number above 0")
+    return size
 
 
 def _require_plain_rope(file: GgufFile, *, head_dim: int) -> None:
@@ -123,6 +139,12 @@ def _names(file: GgufFile, kind: type, config: Any) -> dict[str, str]:
             f"{file.path} holds a tensor {unknown[0]}, which a plain Llama does not have; "
             "give a transformers folder instead"
         )
+    for name, stored in file.stored.items():
+        shape, own = list(wanted[known[name]].shape), [int(size) for size in stored.shape[::-1]]
+        if shape != own:
+            raise BadInput(
+                f"{file.path}: {name} is {own}, and its fields want {shape}; fetch it again"
+            )
     return {name: known[name] for name in file.stored}
 
 
@@ -171,6 +193,12 @@ def _byte_level_bpe(file: GgufFile, tokens: list[str]) -> Any:
     _require_byte_level_bpe(file, tokens)
     merges = [tuple(pair.split(" ")) for pair in file.field("tokenizer.ggml.merges")]
     vocabulary = {token: index for index, token in enumerate(tokens)}
+    for pair in merges:
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= vocabulary.keys():
+            raise BadInput(
+                f"{file.path}: its tokenizer merges {' and '.join(pair)!r}, which are no two of "
+                "its tokens that make a third; fetch the file again"
+            )
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
     cut = [pre_tokenizers.ByteLevel(add_prefix_space=False)]
     if file.field("tokenizer.ggml.pre") == "smollm":
