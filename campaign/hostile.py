@@ -7,7 +7,7 @@ CANARY = "campaign-canary"  # the name of a file above the folder that is read
 _CODE = "__import__('os').system('true')"
 NUMBERS = (
     0, 1, -1, 7, 255, 2**31 - 1, 2**31, -(2**31) - 1, 2**32, 2**53 + 1, 2**63 - 1, 2**63,
-    -(2**63) - 1, 2**64 - 1, 2**64, 10**30, 0.5, -0.0, 1e308, -1e308, 5e-324,
+    -(2**63) - 1, 2**64 - 1, 2**64, 10**30, 10**400, 0.5, -0.0, 1e308, -1e308, 5e-324,
     float("nan"), float("inf"), float("-inf"),
 )  # fmt: skip
 NAMES = (

@@ -123,6 +123,8 @@ def test_files_of_wandb_without_its_log_are_read(tmp_path):
     assert run.config["lr"] == 0.1 and run.summary == {"loss": 2.0}
     assert (run.metadata.commit, run.metadata.gpu_count, run.host) == ("c0ffee", 8, "box")
     assert run.metadata.versions == {"torch": "2.4.0"} and "no history" in run.remarks[0]
+    (files / "wandb-metadata.json").write_text('{"gpuCount": Infinity}')
+    assert read(tmp_path).metadata.gpu_count is None
     (files / "config.yaml").write_text("lr: !!python/object/apply:os.getcwd []\n")
     assert "is no YAML" in refusal(tmp_path)
 

@@ -193,5 +193,5 @@ def _versions(folders: Iterable[Path]) -> dict[str, str]:
 def _whole(value: Any) -> int | None:
     try:
         return int(value) or None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
