@@ -19,6 +19,10 @@ from assay.errors import BadInput
 from assay.plugin_source import parse, without_bodies
 
 PACKAGE = Path(__file__).parent
+_NO_PACKAGES = (
+    'has a FRAMEWORK or REQUIRES that names no packages; wanted such as FRAMEWORK = "torch" and '
+    'REQUIRES = ("triton",)'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,8 +222,10 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         text = path.read_text(encoding="utf-8")
         ours = path.is_relative_to(PACKAGE)  # of which a test holds that no body hides anything
         doc, literals, functions = parse(without_bodies(text) if ours else text, str(path))
+        problem = None if _names_packages(literals) else _NO_PACKAGES
     except (SyntaxError, UnicodeDecodeError) as error:
         problem = f"cannot be read as Python: {error}"
+    if problem:
         return Plugin(kind=kind, name=name, path=path, literals=dict(defaults), problem=problem)
     return Plugin(
         kind=kind,
@@ -228,6 +234,15 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         doc=doc,
         literals={**defaults, **literals},
         functions=functions,
+    )
+
+
+def _names_packages(literals: Mapping[str, Any]) -> bool:
+    """True where FRAMEWORK and REQUIRES, if they are there, are names that can be imported."""
+    framework, needed = literals.get("FRAMEWORK"), literals.get("REQUIRES", ())
+    return isinstance(needed, tuple | list) and all(
+        isinstance(name, str) and all(part.isidentifier() for part in name.split("."))
+        for name in (*needed, *((framework,) if framework else ()))
     )
 
 

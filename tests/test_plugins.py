@@ -84,6 +84,20 @@ def test_a_syntax_error_is_a_problem_of_that_file_alone(tmp_path):
         plugins.load(there["broken"])
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["FRAMEWORK = 7", "REQUIRES = 7", "REQUIRES = (7,)", "REQUIRES = ('',)", "REQUIRES = 'a'"],
+)
+def test_what_names_no_package_is_a_problem_of_that_file(tmp_path, line):
+    (tmp_path / "mine.py").write_text(ATTENTION + line + "\n")
+    mine = plugins.find("sequence", str(tmp_path / "mine.py"))
+    assert mine.missing == ()
+    with pytest.raises(
+        BadInput, match=r"mine.py has a FRAMEWORK or REQUIRES that names no package"
+    ):
+        plugins.check(mine)
+
+
 def test_a_file_that_fails_on_import_names_itself(tmp_path):
     (tmp_path / "bad.py").write_text(ATTENTION + "raise RuntimeError('no luck')\n")
     with pytest.raises(BadInput, match=r"bad.py fails on import: RuntimeError: no luck"):
