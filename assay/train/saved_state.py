@@ -144,7 +144,14 @@ def restore(
     except (RuntimeError, TypeError) as error:  # torch's own look at the state of a generator
         raise BadInput(f"{tensors_file} has no random numbers to go on with: {error}") from error
     parameters = [weight for group in optimizer.param_groups for weight in group["params"]]
-    optimizer.load_state_dict(_unflattened(tensors, position.optimizer, parameters))
+    state = _unflattened(tensors, position.optimizer, parameters)
+    try:
+        optimizer.load_state_dict(state)
+    except (KeyError, ValueError, TypeError, RuntimeError) as error:  # of an optimizer's own look
+        raise BadInput(
+            f"{tensors_file} lacks what this optimizer goes on with "
+            f"({type(error).__name__}: {error}); {_AGAIN}"
+        ) from error
 
 
 def digests(model: torch.nn.Module) -> dict[str, str]:

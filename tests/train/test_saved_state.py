@@ -90,3 +90,14 @@ def test_tensors_that_no_run_wrote_are_refused(folder, key, tensor, words):
     edit(folder, lambda content: content.update(optimizer_digest=weights_file.digest_of(tensors)))
     with pytest.raises(BadInput, match=words):
         restore(folder)
+
+
+def test_a_tensor_under_another_name_is_refused(folder):
+    """Adam looks for its steps when it takes over a state."""
+    path = folder / "step-000004.optimizer.safetensors"
+    tensors = load_file(path)
+    tensors["optimizer.0.other"] = tensors.pop("optimizer.0.step")
+    weights_file.write_tensors(path, tensors, {"format": saved_state.FORMAT})
+    edit(folder, lambda content: content.update(optimizer_digest=weights_file.digest_of(tensors)))
+    with pytest.raises(BadInput, match=r"lacks what this optimizer goes on with \(KeyError"):
+        restore(folder)
