@@ -125,6 +125,8 @@ def test_files_of_wandb_without_its_log_are_read(tmp_path):
     assert run.metadata.versions == {"torch": "2.4.0"} and "no history" in run.remarks[0]
     (files / "wandb-metadata.json").write_text('{"gpuCount": Infinity}')
     assert read(tmp_path).metadata.gpu_count is None
+    (files / "config.yaml").write_text("lr: 2026-13-45\n")
+    assert "config.yaml is no YAML: month must be in 1..12" in refusal(tmp_path)
     (files / "config.yaml").write_text("lr: !!python/object/apply:os.getcwd []\n")
     assert "is no YAML" in refusal(tmp_path)
 

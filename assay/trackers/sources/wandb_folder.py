@@ -138,7 +138,7 @@ def _config(folders: Iterable[Path]) -> dict[str, Any]:
 
             try:
                 content = yaml.safe_load(file.read_text())
-            except (yaml.YAMLError, UnicodeDecodeError) as error:
+            except (yaml.YAMLError, ValueError, RecursionError) as error:  # no UTF-8, or no date
                 raise BadInput(f"{file} is no YAML: {error}") from error
             entries = content.items() if isinstance(content, dict) else ()
             merged |= {
