@@ -167,6 +167,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     host: dict[str, Any]
     command: list[str]
 
+    def __post_init__(self) -> None:
+        devices = self.host.get("devices", ())
+        if not isinstance(devices, list | tuple) or not all(isinstance(d, dict) for d in devices):
+            raise ValueError(f"the devices of a host are {str(devices)[:80]!r}, wanted a list")
+
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json`: the resolved config and the fixed keys that comparisons need.

@@ -103,6 +103,16 @@ def test_settings_of_a_run_are_such_as_a_config_has(tmp_path, symbol, text):
         session.study_of(changed)
 
 
+@pytest.mark.parametrize("devices", [7, None, [7], {"kind": "cuda"}])
+def test_a_host_whose_devices_are_none_is_refused(tmp_path, devices):
+    folder = run_folder(tmp_path)
+    content = msgspec.json.decode(folder.run_file.read_bytes())
+    content["sessions"][0]["host"]["devices"] = devices
+    folder.run_file.write_bytes(msgspec.json.encode(content))
+    with pytest.raises(BadInput, match="the devices of a host are"):
+        run.open_run(folder.path)
+
+
 def test_a_run_of_no_device_is_refused():
     config = kconfig.load(None).config | {"DEVICE_AUTO": "n"}
     with pytest.raises(BadInput, match="names 0 devices"):
