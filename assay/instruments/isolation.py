@@ -57,7 +57,9 @@ def run(
     """Run `command` to its end or to a limit. An interrupt of ours ends it too. Of what it appends
     to the files, the beginning and the end stay."""
     start = time.monotonic()
-    kills_before, printed = kernel_oom_kills(), appended(stdout.name, stderr.name)
+    kills_before = kernel_oom_kills()
+    # A temporary file without a name has a number for it, and goes when it is closed.
+    printed = appended(*(f.name for f in (stdout, stderr) if isinstance(f.name, str)))
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

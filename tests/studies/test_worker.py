@@ -10,6 +10,7 @@ from bound_calls import DEFAULTS, written
 from assay.records.schema import SHARED_STATE
 from assay.studies import worker
 from assay.studies.cell import Cell, WorkerRequest, encode, options_of
+from assay.studies.signed_lines import contents, new_key
 from assay.studies.stages.suite import SuiteSettings
 
 SUITE = SuiteSettings(
@@ -23,8 +24,9 @@ def lines(folder, stage, *subjects, **fields):
     cell = Cell(name="c", subjects=subjects, probes=("accuracy",), **fields)
     request, result = folder / "request.json", folder / "result.jsonl"
     request.write_bytes(encode(WorkerRequest(stage=stage, cell=cell)))
+    key = new_key(folder)
     worker.main(str(request), str(result))
-    return [msgspec.json.decode(line) for line in result.read_bytes().splitlines()]
+    return [msgspec.json.decode(line) for line in contents(result.read_bytes(), key)]
 
 
 @pytest.mark.parametrize(
