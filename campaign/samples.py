@@ -16,7 +16,9 @@ from campaign import samples_of_trackers as trackers
 def make_run(folder: Path) -> None:
     from made_records import batch, run_folder
 
-    made = run_folder(folder, bench=[batch("a", 3), batch("b", 2)], check=[batch("c", 1, stage="check")])
+    made = run_folder(
+        folder, bench=[batch("a", 3), batch("b", 2)], check=[batch("c", 1, stage="check")]
+    )
     from assay.records.run import Done, write_done
 
     done = Done(status="ok", reason=None, cells={"a": "f0"}, counts={"ok": 1}, session=9, time="t")

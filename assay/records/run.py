@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -64,7 +64,7 @@ class _Numbered(msgspec.Struct):
 class _Sessions(msgspec.Struct):
     """That of `run.json` which says how often the run was started."""
 
-    sessions: list[_Numbered]
+    sessions: Annotated[list[_Numbered], msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True, kw_only=True)

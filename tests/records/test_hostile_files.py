@@ -113,6 +113,14 @@ def test_a_host_whose_devices_are_none_is_refused(tmp_path, devices):
         run.open_run(folder.path)
 
 
+def test_a_run_that_was_never_started_has_no_last_start(tmp_path):
+    folder = run_folder(tmp_path)
+    content = msgspec.json.decode(folder.run_file.read_bytes())
+    folder.run_file.write_bytes(msgspec.json.encode(content | {"sessions": []}))
+    with pytest.raises(BadInput, match=r"run\.json"):
+        run.last_session(folder)
+
+
 def test_a_run_of_no_device_is_refused():
     config = kconfig.load(None).config | {"DEVICE_AUTO": "n"}
     with pytest.raises(BadInput, match="names 0 devices"):
