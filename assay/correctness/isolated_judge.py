@@ -118,7 +118,7 @@ def _shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
 
 
 def _tensors(plugin: Plugin, device: str) -> list[str]:
-    """What a file says that it gives, read and not run: gradients last."""
+    """Names of the tensors that a file says it gives, read and not run: gradients last."""
     stated = plugin.literals
     backward = device != "cpu" if stated["BACKWARD"] == "gpu" else bool(stated["BACKWARD"])
     forward = _FORWARD if "lse" in stated["ACCEPTS"] else _FORWARD[:1]
@@ -132,7 +132,7 @@ def _framework(plugin: Plugin) -> list[str]:
 
 
 def _precision(plugin: Plugin) -> precision.Precision:
-    """What its file declares, by reading it."""
+    """Literals that its file declares, by reading it."""
     stated = plugin.literals
     return precision.parse(stated["FLOAT32"], stated["FP8"], place=str(plugin.path))
 

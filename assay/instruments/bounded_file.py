@@ -19,7 +19,7 @@ KEPT_BYTES = 1 << 20  # of the beginning, and of the end
 
 @dataclass(kw_only=True)
 class BoundedFile:
-    """What is appended to a file from `start` on."""
+    """The part of a file from `start` on, which is kept small."""
 
     path: Path
     start: int
@@ -64,7 +64,7 @@ def _punched(descriptor: int, begin: int, end: int) -> bool:
 
 
 def appended(*paths: str | Path) -> list[BoundedFile]:
-    """What is appended to files from now on; those that are not there begin empty."""
+    """Parts that are appended to files from now on; those that are not there begin empty."""
     distinct = dict.fromkeys(map(Path, paths))
     sizes = {path: path.stat().st_size if path.exists() else 0 for path in distinct}
     return [BoundedFile(path=path, start=size) for path, size in sizes.items()]

@@ -42,7 +42,7 @@ class Tampered(Exception):
 
 
 class _WatchedNames:
-    """What every watched name stood for when the watch began, or when its module was loaded."""
+    """Values of every watched name when the watch began, or when its module was loaded."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[Any, Any, _State | None]] = {}
@@ -133,13 +133,13 @@ def _watched() -> Iterator[tuple[str, Any, list[str]]]:
 
 
 def _callables(owner: Any) -> list[str]:
-    """What can be called, and constants."""
+    """Names of what can be called, and of constants."""
     names = vars(owner).items()
     return [name for name, value in names if callable(value) or name.strip("_").isupper()]
 
 
 def _get(owner: Any, name: str) -> Any:
-    """What stands under a name, without asking a class's descriptors."""
+    """Value of a name, without asking a class's descriptors."""
     own = vars(owner).get(name) if owner is not None else None
     return own if own is not None else getattr(owner, name, None)
 
@@ -152,7 +152,7 @@ def _state(value: Any) -> _State | None:
 
 
 def _hooks() -> dict[str, Any]:
-    """What is called by the interpreter or torch without a name being used."""
+    """Functions and modes that the interpreter and torch call without a name being used."""
     hooks: dict[str, Any] = {"sys.settrace": sys.gettrace(), "sys.setprofile": sys.getprofile()}
     if core := getattr(sys.modules.get("torch"), "_C", None):
         hooks["a torch function mode"] = core._len_torch_function_stack()
@@ -161,7 +161,7 @@ def _hooks() -> dict[str, Any]:
 
 
 def _unhook(before: dict[str, Any]) -> None:
-    """Put back what the interpreter and torch called before."""
+    """Put back the hooks of before."""
     sys.settrace(before["sys.settrace"])
     sys.setprofile(before["sys.setprofile"])
     if core := getattr(sys.modules.get("torch"), "_C", None):

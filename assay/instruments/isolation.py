@@ -151,7 +151,7 @@ class LimitWatch:
 
 
 def _time_and_size(file: str) -> tuple[int, int] | None:
-    """What changes with a file's content; None while it is not there."""
+    """A mark that changes with a file's content; None while it is not there."""
     try:
         status = os.stat(file)
     except FileNotFoundError:

@@ -66,7 +66,7 @@ def main(request: str, result: str) -> None:
 
 
 def _events(stage: ModuleType, cell: cells.Cell) -> Iterator[Any]:
-    """What the stage yields; with subjects that run in turns, these are kept apart."""
+    """Events of the stage; subjects that run in turns are kept apart."""
     if not cell.probes:
         return stage.run(cell)
     listed = plugins.listing("frameworks")

@@ -25,7 +25,7 @@ _urandom, _generator = urandom, np.random.default_rng
 
 @dataclass(frozen=True, kw_only=True)
 class InputChange:
-    """What one round's inputs are made with; `number` decides it all."""
+    """The signs and factors that a round's inputs are made with; `number` decides them all."""
 
     number: int
 

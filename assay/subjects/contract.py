@@ -104,7 +104,7 @@ class Subject(Protocol):
         """Where a call on inputs that are changed is looked at, by tensor."""
 
     def spots(self, change: "InputChange") -> Expected:
-        """What is right there."""
+        """The right values there."""
 
     def numpy(self, array: Any, index: Index | None = None) -> np.ndarray:
         """A result as float64, or what lies at `index` of it."""

@@ -75,7 +75,7 @@ class _SharedState:
         self._usual = now | self._usual  # of a framework that was imported meanwhile
 
     def remarks(self) -> Iterator[Measurement]:
-        """What each subject changed."""
+        """Remarks on what each subject changed."""
         for subject, changes in self._changes.items():
             by_time: dict[str, list[str]] = {}
             for (time, _), words in changes.items():

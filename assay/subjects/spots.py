@@ -37,7 +37,7 @@ def places(workload: Workload, change: InputChange) -> dict[str, Index]:
 def spots(
     workload: Workload, change: InputChange, precision: Precision = PLAIN, *, cached: bool = False
 ) -> Expected:
-    """What is right at `places`; keys and values that are `cached` have no signs."""
+    """The right values at `places`; keys and values that are `cached` have no signs."""
     index, width = places(workload, change), workload.grad_out.shape[-1]
     times = change.multipliers(workload.spec, values_width=width, cached=cached)
     batches, heads, rows = index["out"]

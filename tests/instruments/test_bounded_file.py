@@ -1,4 +1,4 @@
-"""What a process prints without end: the files stay small, the writer goes on."""
+"""Prints without end: the files stay small, the writer goes on."""
 
 import os
 import sys

@@ -12,125 +12,12 @@ from new_process import environment
 from assay.instruments import forks
 from assay.instruments.isolation import Limits
 
-QUESTIONS = """
-import os, time
-
-
-def counts(request):
-    for number in range(request["to"]):
-        yield {str(number): os.getpid()}
-
-
-def raises(request):
-    yield {"first": 1}
-    raise ValueError("not today")
-
-
-def ends(request):
-    yield {"first": 1}
-    os._exit(3)
-
-
-def aborts(request):
-    yield {"first": 1}
-    os.abort()
-
-
-def sleeps(request):
-    yield {"pid": os.getpid()}
-    time.sleep(60)
-
-
-def grows(request):
-    held = [bytearray(50 << 20) for _ in range(20)]
-    time.sleep(60)
-    yield {"held": len(held)}
-
-
-def asks(request):
-    from assay.instruments import forks
-
-    answers = forks.ask("fork_questions:parent", {}, timeout_s=30)
-    yield {"own": os.getppid(), "asked": answers.values["parent"], "pid": os.getpid()}
-
-
-def parent(request):
-    yield {"parent": os.getppid()}
-
-
-def says(request):
-    print(os.environ["SAID"])
-    yield from ()
-
-
-def starts(request):
-    import subprocess
-
-    started = subprocess.Popen(["sleep", "60"])
-    yield {"started": started.pid}
-    time.sleep(request["to"])
-
-
-def threads(request):
-    status = open(f"/proc/{os.getppid()}/status").read()
-    yield {"threads": int(status.partition("Threads:")[2].split()[0])}
-
-
-def draws(request):
-    import random
-
-    import numpy as np
-
-    yield {"drawn": [random.random(), float(np.random.rand())]}
-
-
-def prints(request):
-    print("not an answer")
-    yield {"answer": 1}
-
-
-def spoiled(request):
-    import sys
-
-    yield {"spoiled": "spoils" in sys.modules}
-"""
-# As a framework whose import has touched a device leaves the process.
-SPOILS = """
-import sys, types
-
-sys.modules["jax._src.xla_bridge"] = types.SimpleNamespace(_backends={"cuda": object()})
-"""
-
-# The server is told to end while it forks, and the fork stands still before its first line.
-ENDS_WHILE_FORKING = """
-import os, signal
-
-
-def stand_still():
-    with open(os.environ["FORKED"], "w") as file:
-        file.write(str(os.getpid()))
-    os.kill(os.getpid(), signal.SIGSTOP)
-
-
-def be_told():
-    while not os.path.exists(os.environ["FORKED"]):
-        pass
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-os.register_at_fork(after_in_child=stand_still, after_in_parent=be_told)
-"""
-
 
 @pytest.fixture(scope="module", autouse=True)
-def questions(tmp_path_factory):
-    """A module that the server can import, and a server of this module's own."""
-    folder = tmp_path_factory.mktemp("questions")
-    (folder / "fork_questions.py").write_text(QUESTIONS)
-    (folder / "spoils.py").write_text(SPOILS)
-    (folder / "ends_while_forking.py").write_text(ENDS_WHILE_FORKING)
+def questions():
+    """Modules that the server can import, and a server of this module's own."""
     before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = environment(folder)["PYTHONPATH"]
+    os.environ["PYTHONPATH"] = environment(Path(__file__).parent / "forked")["PYTHONPATH"]
     forget_servers()
     yield
     forget_servers()

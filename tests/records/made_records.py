@@ -41,7 +41,7 @@ def written(path: Path, *batches: list[Record]) -> Path:
 
 
 def contents(records: list[Record]) -> list[tuple[str, float | None]]:
-    """What `batch` put in, without what the log adds."""
+    """Metrics and values that `batch` put in, without what the log adds."""
     return [(record.cell, record.value) for record in records]
 
 

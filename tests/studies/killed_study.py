@@ -132,7 +132,7 @@ class KilledStudy:
 
 
 def idle_life_s(folder) -> float:
-    """How long a process lives that has no cell to run: start-up, planning and the report."""
+    """Seconds that a process lives without a cell to run: start-up, planning and the report."""
     study = StudyProcess(folder=folder)
     study.run("early_a")
     start = time.monotonic()

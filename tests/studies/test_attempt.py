@@ -1,4 +1,4 @@
-"""What the process that forks imports for a cell, and the last words of one that ended."""
+"""Imports of the process that forks for a cell, and the last words of one that ended."""
 
 import os
 import subprocess

@@ -20,7 +20,7 @@ SUITE = SuiteSettings(
 
 
 def lines(folder, stage, *subjects, **fields):
-    """What a worker writes about subjects of a folder, line by line."""
+    """Items that a worker writes about subjects of a folder."""
     cell = Cell(name="c", subjects=subjects, probes=("accuracy",), **fields)
     request, result = folder / "request.json", folder / "result.jsonl"
     request.write_bytes(encode(WorkerRequest(stage=stage, cell=cell)))
@@ -36,9 +36,9 @@ def lines(folder, stage, *subjects, **fields):
 def test_what_a_subject_changes_for_all_is_put_back_and_remarked_upon(tmp_path, stage, fields):
     body = "return eager.attention(q, k, v, causal=causal, scale=scale)"
     path = written(tmp_path, "hostile", body, head="torch.set_default_dtype(torch.float64)")
-    said = lines(tmp_path, stage, str(path), **fields)
+    items = lines(tmp_path, stage, str(path), **fields)
     assert torch.get_default_dtype() == torch.float32
-    assert said[-1] == {"end": True}
-    (remark,) = [item for item in said if item.get("metric") == SHARED_STATE]
+    assert items[-1] == {"end": True}
+    (remark,) = [item for item in items if item.get("metric") == SHARED_STATE]
     assert remark["reason"].startswith("set torch's default dtype from torch.float32 to torch.flo")
-    assert not [item for item in said if "status" in item], "it is right all the same"
+    assert not [item for item in items if "status" in item], "it is right all the same"

@@ -163,7 +163,7 @@ def test_a_sound_file_is_not_remarked_upon(cell):
 
 
 def test_all_of_them_are_right_and_timed(cell):
-    """What a file set when it was loaded still holds where it is called."""
+    """Settings that a file made when it was loaded still hold where it is called."""
     ended = [e for e in cell[0] if isinstance(e, Measurement) and e.status != "ok"]
     assert not ended, ended[0].reason
     timed = {e.subject for e in cell[0] if isinstance(e, Measurement) and e.metric == "latency_ms"}

@@ -48,7 +48,7 @@ CONTRADICTED = {
 
 @pytest.mark.parametrize("name", CONTRADICTED)
 def test_a_run_that_contradicts_itself_is_named(name) -> None:
-    """What a newcomer could edit in a run that then passed as PASS."""
+    """Edits of a newcomer, after which a run passed as PASS."""
     run, check = CONTRADICTED[name]
     failed = {f.check for f in judge(RunComparison(runs=(run,))) if f.verdict == "fails"}
     assert check in failed, failed
