@@ -1,6 +1,6 @@
 """The tables of docs/results/campaign.md, from docs/results/campaign.json alone.
 
-python -m campaign.page [LINES]     keeps the lines of a campaign first, where they are given
+python -m campaign.page [LINES ...]     keeps the lines of campaigns first, where they are given
 """
 
 import json
@@ -15,44 +15,48 @@ PAGE = CHECKOUT / "docs/results/campaign.md"
 RESULTS = CHECKOUT / "docs/results/campaign.json"
 
 
-def keep(lines: Path) -> None:
-    """Replace the results by the lines of a campaign, without the bytes of inputs."""
-    kept = [json.loads(text) for text in lines.read_text().splitlines()]
+def keep(*files: Path) -> None:
+    """Replace the results by the lines of campaigns, without the bytes of inputs."""
+    kept = [json.loads(text) for file in files for text in file.read_text().splitlines()]
     rows = [json.dumps({k: v for k, v in line.items() if k != "input"}) for line in kept]
     RESULTS.write_text("[\n" + ",\n".join(rows) + "\n]\n")
 
 
 def written(text: str) -> str:
     """The page with every marked table made anew."""
-    return tables.written(text, {"mutations": mutations, "kills": kills})
+    return tables.written(text, {"mutations": mutations, "studies": studies})
 
 
 def mutations() -> str:
-    """Formats with the ends of their inputs."""
+    """Formats with the ends of their inputs, and all of them together."""
     heads = ("format", "inputs", "read", "refused", "findings", "inputs a second", "seed")
+    counted = ("inputs", "read", "refused", "findings")
+    lines = [line for line in _lines() if line["part"] == "mutations" and "inputs" in line]
     rows = [
-        (f"`{line['format']}`", *(f"{line[key]:,}" for key in ("inputs", "read", "refused")),
-         f"{line['findings']:,}", f"{line['inputs'] / line['seconds']:.0f}", str(line["seed"]))
-        for line in _lines("mutations")
+        (f"`{line['format']}`", *(f"{line[key]:,}" for key in counted),
+         f"{line['inputs'] / line['seconds']:.0f}", str(line["seed"]))
+        for line in lines
     ]  # fmt: skip
-    return _table(heads, rows)
+    sums = (f"{sum(line[key] for line in lines):,}" for key in counted)
+    return _table(heads, [*rows, ("all", *sums, "", "")])
 
 
-def kills() -> str:
-    """Studies with the places that the kills met."""
-    heads = ("seed", "studies", "kills", "met", "findings")
+def studies() -> str:
+    """Studies of each part, with the places or kinds of what happened to them."""
+    heads = ("part", "seed", "studies", "disturbed", "met", "findings")
     rows = [
-        (str(line["seed"]), str(line["studies"]), f"{line['kills']:,}",
+        (f"`{line['part']}`", str(line["seed"]), f"{line['studies']:,}",
+         f"{sum(line['met'].values()):,}",
          ", ".join(f"{place} {count:,}" for place, count in sorted(line["met"].items())),
          str(line["findings"]))
-        for line in _lines("kills")
+        for line in _lines()
+        if "met" in line
     ]  # fmt: skip
     return _table(heads, rows)
 
 
-def _lines(part: str) -> list[dict[str, Any]]:
-    lines = json.loads(RESULTS.read_text())
-    return [line for line in lines if line["part"] == part and "finding" not in line]
+def _lines() -> list[dict[str, Any]]:
+    return [line for line in json.loads(RESULTS.read_text()) if "finding" not in line]
 
 
 def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -61,6 +65,6 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    for argument in sys.argv[1:]:
-        keep(Path(argument))
+    if sys.argv[1:]:
+        keep(*map(Path, sys.argv[1:]))
     PAGE.write_text(written(PAGE.read_text()))

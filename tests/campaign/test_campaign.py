@@ -11,11 +11,13 @@ import time
 import pytest
 
 from assay.errors import BadInput
+from campaign import mutations
 from campaign.__main__ import main
 from campaign.formats import FileFormat, formats
 from campaign.hostile import CANARY
-from campaign.mutations import run_format
+from campaign.mutations import made, read_inputs
 from campaign.mutators import mutated
+from campaign.spread import Effort
 
 ALTERED = 40  # inputs; of these a planted reader falls over every one that is not as it was
 
@@ -83,15 +85,20 @@ PLANTED = {
 }
 
 
-def planted(read, **options):
+@pytest.fixture
+def planted(tmp_path):
     def make(folder):
         (folder / "a.json").write_text('{"a": [1, 2], "b": "x"}')
 
-    return run_format(FileFormat(name="planted", make=make, read=read), seed=1, **options)
+    def results(read, inputs, **options):
+        form = FileFormat(name="planted", make=make, read=read)
+        return read_inputs(form, made(form, tmp_path / "sample"), range(inputs), seed=1, **options)
+
+    return results
 
 
 @pytest.mark.parametrize("read", PLANTED, ids=lambda read: read.__name__)
-def test_a_reader_with_a_fault_is_caught(read):
+def test_a_reader_with_a_fault_is_caught(planted, read):
     result = planted(
         read,
         inputs=1 if read in (hangs, eats_memory, dies) else ALTERED,
@@ -104,7 +111,7 @@ def test_a_reader_with_a_fault_is_caught(read):
     assert finding["repeat"].startswith("python -m campaign mutations --formats planted --seed 1")
 
 
-def test_a_reader_that_refuses_is_no_finding():
+def test_a_reader_that_refuses_is_no_finding(planted):
     result = planted(refuses, inputs=ALTERED)
     assert not result.findings and result.ended["refused"] > ALTERED // 2
 
@@ -123,24 +130,44 @@ def test_a_few_inputs_of_a_format_and_their_lines(tmp_path, capsys):
     assert line["refused"] > line["read"] > 0
 
 
+def test_more_processes_find_the_same(monkeypatch):
+    """Inputs in three groups; how they are divided changes no count and no finding."""
+
+    def make(folder):
+        (folder / "a.json").write_text('{"a": [1, 2], "b": "x"}')
+
+    form = FileFormat(name="planted", make=make, read=raises)
+    monkeypatch.setattr(mutations, "formats", lambda: {form.name: form})
+    monkeypatch.setattr(mutations, "CHILD_INPUTS", ALTERED // 3)
+    runs = []
+    for processes in (1, 3):
+        lines = []
+        assert not mutations.run(Effort(seed=2, count=ALTERED, processes=processes), lines.append)
+        runs.append([{**line, "seconds": None} for line in lines])
+    assert runs[0] == runs[1]
+    assert runs[0][-1]["inputs"] == ALTERED and runs[0][-1]["distinct"] == len(runs[0]) - 1 > 1
+
+
+def test_a_format_that_cannot_be_written_here_is_named(monkeypatch):
+    def make(folder):
+        import a_package_that_nobody_has  # noqa: F401
+
+    form = FileFormat(name="planted", make=make, read=raises)
+    monkeypatch.setattr(mutations, "formats", lambda: {form.name: form})
+    lines = []
+    assert mutations.run(Effort(count=10), lines.append)
+    (line,) = lines
+    assert "a_package_that_nobody_has" in line["unavailable"] and "inputs" not in line
+
+
 @pytest.mark.slow  # a process of its own: what it forks must have no threads of other tests
 @pytest.mark.early
 def test_no_reader_falls_over(tmp_path):
     """Every format for a few seconds; each finding says how to repeat it."""
-    command = [sys.executable, "-m", "campaign", "mutations", "--minutes", "1.5", "--seed", "7"]
+    command = [sys.executable, "-m", "campaign", "mutations", "--minutes", "1", "--seed", "7"]
     ended = subprocess.run(command, capture_output=True, text=True)
     lines = [json.loads(text) for text in ended.stdout.splitlines()]
     findings = [line for line in lines if "finding" in line]
     assert not findings, [(f["reason"], f["repeat"]) for f in findings]
     assert ended.returncode == 0, ended.stderr[-2000:]
     assert {line["format"] for line in lines} == set(formats())
-
-
-@pytest.mark.slow
-@pytest.mark.early
-def test_killed_studies_hold(tmp_path):
-    """One study of each kind, ten kills each."""
-    out = tmp_path / "lines"
-    assert main(["kills", "--kills", "20", "--out", str(out)]) == 0
-    (line,) = [json.loads(text) for text in out.read_text().splitlines()]
-    assert (line["studies"], line["kills"], line["findings"]) == (2, 20, 0)

@@ -9,11 +9,12 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from study_process import StudyProcess, is_alive, wait_until
+from study_process import StudyProcess, is_alive, processes_below, wait_until
 from walk_records import BATCHES, CELLS, STAGE, check_finished, check_whole
 
 from assay.records import run as runs
@@ -28,10 +29,17 @@ TARGETS = ("parent", "group", "server", "worker", "worker", "worker")
 class KilledWalk:
     """One run of the stage `walk` under kills."""
 
-    def __init__(self, folder: Path, moments: random.Random, left_s: float) -> None:
-        folder.mkdir()
+    def __init__(
+        self,
+        folder: Path,
+        moments: random.Random,
+        left_s: float,
+        changes: Mapping[str, str] | None = None,
+    ) -> None:
+        folder.mkdir(parents=True)
         self.study = StudyProcess(folder=folder)
         self.moments, self.left_s = moments, left_s
+        self.changes = {"ASSAY_TEST_STEP_S": str(STEP_S), **(changes or {})}
         self.kills: Counter[str] = Counter()
         self.longest_s = 0.0
         self.process = None
@@ -40,10 +48,19 @@ class KilledWalk:
         return self.study.results.is_dir() and bool(runs.runs_below(self.study.results))
 
     def start(self) -> None:
-        arguments = self.study.run_arguments(STAGE)
-        if self.has_run():
-            arguments = ["resume", "--trust-plugins"]
-        self.process = self.study.start(*arguments, ASSAY_TEST_STEP_S=str(STEP_S))
+        arguments = ["resume", "--trust-plugins"] if self.has_run() else self.arguments()
+        self.process = self.study.start(*arguments, **self.changes)
+
+    def arguments(self) -> list[str]:
+        return self.study.run_arguments(STAGE)
+
+    def progress(self) -> int:
+        """A number that grows when cells get on."""
+        return len(self.study.diary())
+
+    def workers(self) -> list[int]:
+        """The processes that cells run in, the newest last."""
+        return self.alive(self.study.processes())
 
     def kill_once(self) -> bool:
         """Kill something at a random moment; False where the run ended before it."""
@@ -51,26 +68,32 @@ class KilledWalk:
             if self.is_finished():
                 return False
             self.start()
-        began = len(self.study.diary())
-        if self.moments.random() < 0.8:  # else at any moment of a start
-            wait_until(
-                lambda: len(self.study.diary()) > began or self.process.poll() is not None, "work"
-            )
-        time.sleep(self.moments.random() * CELL_S)
+        self.wait()
         target = self.moments.choice(TARGETS)
         shown = self.shown()
-        if not self._kill(target):
+        if not self.kill(target):
             return self.kill_once()
         self.kills[target] += 1
         after = self.shown()
-        assert all(after[cell] >= shown[cell] for cell in CELLS), f"lost: {shown}, then {after}"
+        assert all(after[cell] >= shown[cell] for cell in shown), f"lost: {shown}, then {after}"
         return True
 
-    def _kill(self, target: str) -> bool:
+    def wait(self) -> None:
+        """Until a moment in a cell, or in a start."""
+        before = self.progress()
+        if self.moments.random() < 0.8:  # else at any moment of a start
+            wait_until(lambda: self.progress() > before or self.process.poll() is not None, "work")
+        time.sleep(self.moments.random() * CELL_S)
+
+    def kill(self, target: str) -> bool:
         """Kill a target, if it is there, and see that all ends which should."""
-        process, workers = self.process, self.alive(self.study.processes())
+        process, newest = self.process, self.workers()[-1:]
+        # Each environment of cells has a server: that of the cell at work, if there is one.
         servers = children(process.pid)
-        victims = {"worker": workers[-1:], "server": servers[:1]}.get(target, [process.pid])
+        busy = [server for server in servers if set(newest) & set(children(server))]
+        server = (busy or servers)[:1]
+        forks = self.alive([pid for each in server for pid in children(each)])
+        victims = {"worker": newest, "server": server}.get(target, [process.pid])
         if not victims or process.poll() is not None:
             return False
         with suppress(ProcessLookupError):
@@ -79,7 +102,7 @@ class KilledWalk:
             else:
                 os.kill(victims[0], signal.SIGKILL)
         start = time.monotonic()
-        ending = workers if target in ("worker", "server") else None
+        ending = forks if target in ("worker", "server") else None
         if ending is None:
             process.wait()
         wait_until(
@@ -92,9 +115,7 @@ class KilledWalk:
 
     def left(self) -> list[int]:
         """All processes that work for this study, however they came about."""
-        mark = f"ASSAY_TEST_DIARY={self.study.diary_file}".encode()
-        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-        return self.alive(pid for pid in pids if mark in environment_of(pid))
+        return processes_below(self.study.folder)
 
     def alive(self, pids) -> list[int]:
         return [pid for pid in dict.fromkeys(pids) if is_alive(pid)]
@@ -114,8 +135,10 @@ class KilledWalk:
 
     def finish(self) -> None:
         while not self.is_finished():
-            self.start()
-            assert self.study.finish(self.process) in (0, 1)
+            if self.process is None or self.exit_code is not None:  # else it survived the last kill
+                self.start()
+            code = self.study.finish(self.process)
+            assert code in (0, 1), f"it ends with {code}: {self.study.stderr[-1500:]}"
         wait_until(lambda: not self.left(), "the end of all processes", self.left_s)
 
     def check(self, undisturbed: list) -> None:
@@ -132,11 +155,11 @@ class KilledWalk:
         stop, looks, errors = threading.Event(), [0], []
 
         def look() -> None:
-            before = dict.fromkeys(CELLS, 0)
+            before: dict[str, int] = {}
             while not stop.is_set():
                 try:
                     now = self.shown()
-                    assert all(now[cell] >= before[cell] for cell in CELLS), (before, now)
+                    assert all(now[cell] >= before[cell] for cell in before), (before, now)
                     before, looks[0] = now, looks[0] + 1
                 except BaseException as error:
                     errors.append(error)
@@ -163,12 +186,6 @@ def children(pid: int) -> list[int]:
     return []
 
 
-def environment_of(pid: int) -> bytes:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes()
-    return b""
-
-
 def content(study: StudyProcess) -> list:
     """The current records of the stage, without times and what says when they were made."""
     records = [r for r in current(study.records(STAGE)) if r.metric != CELL_SECONDS]
@@ -186,13 +203,17 @@ class KilledRuns:
 
 
 def kill_often(
-    folder: Path, kills: int, moments: random.Random, left_s: float, undisturbed: list
+    folder: Path,
+    kills: int,
+    moments: random.Random,
+    left_s: float,
+    undisturbed: list,
+    kind: type[KilledWalk] = KilledWalk,
 ) -> KilledRuns:
     """Kill runs in `folder` so many times in all, and look at each when it is finished."""
-    folder.mkdir()
     total, looks, longest_s, number = Counter(), 0, 0.0, 0
     while total.total() < kills:
-        walk = KilledWalk(folder / f"run{number}", moments, left_s)
+        walk = kind(folder / f"run{number}", moments, left_s)
         number += 1
         with walk.reader() as looked:
             while total.total() + walk.kills.total() < kills and walk.kill_once():

@@ -1,12 +1,15 @@
 """A study run as a user runs it: `python -m assay study ...` in a process of its own."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import warm_commands
 from new_process import environment
 
 from assay.records import run as runs
@@ -67,10 +70,21 @@ class StudyProcess:
 
     def run(self, *stages: str, env: dict[str, str] | None = None, **settings: object) -> int:
         """Run a new study of these stages to its end; returns its exit code."""
-        return self.finish(self.start(*self.run_arguments(*stages, **settings), **(env or {})))
+        return self._to_the_end(*self.run_arguments(*stages, **settings), **(env or {}))
 
     def resume(self, **environment: str) -> int:
-        return self.finish(self.start("resume", "--trust-plugins", **environment))
+        return self._to_the_end("resume", "--trust-plugins", **environment)
+
+    def _to_the_end(self, *arguments: str, **environment: str) -> int:
+        """As `start` does it, in a process that nobody interrupts."""
+        done = warm_commands.run(
+            ["study", *arguments, "--out", str(self.results)],
+            cwd=self.folder,
+            env=self.process_environment(environment),
+            timeout=TIMEOUT_S,
+        )
+        (self.folder / "stderr").write_text(done.stderr)
+        return done.returncode
 
     @property
     def stderr(self) -> str:
@@ -130,3 +144,23 @@ def is_alive(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
+
+
+def processes_below(folder: Path) -> list[int]:
+    """All processes that work for studies in a folder or below it, however they came about."""
+    mark = f"ASSAY_TEST_DIARY={folder}/".encode()
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if mark in environment_of(pid) and is_alive(pid)]
+
+
+def end_all(folder: Path) -> None:
+    """Kill whatever still works for studies below a folder."""
+    for pid in processes_below(folder):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def environment_of(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    return b""

@@ -62,6 +62,10 @@ def yields_a_dict():
     yield {"metric": "answer", "value": 42.0, "unit": ""}
 
 
+def yields_half_a_dict():
+    yield {"metric": "answer", "unit": ""}
+
+
 def yields_none():
     yield None
 
@@ -88,6 +92,7 @@ WAYS: tuple[Callable, ...] = (
     hangs,
     gets_a_real_time_signal,
     yields_a_dict,
+    yields_half_a_dict,
     yields_none,
     yields_a_nan,
     yields_nothing,

@@ -1,0 +1,3 @@
+"""Code that cannot be imported."""
+
+raise RuntimeError("this plugin raises when it is imported")
