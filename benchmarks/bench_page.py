@@ -5,7 +5,7 @@ It writes them between the page's marks; a test fails where the page says someth
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 
@@ -44,15 +44,17 @@ def speeds(folders: Sequence[str], metric: str) -> str:
     records = _records(*folders)
     values, speed = _by_key(records), rates(records)
     subjects = dict.fromkeys(s for _, s, m in values if m == "latency_ms" and s != FIRST)
+    by_subject: dict[tuple[str, str], dict[str, Record]] = defaultdict(dict)
+    for (workload, subject, name), record in values.items():
+        by_subject[workload, subject][name] = record
     rows = []
     for workload in dict.fromkeys(w for w, *_ in values):
         first = values[workload, FIRST, metric]
         rate = speed[id(first)]
         row = [_short(workload), f"{median(first.samples):.4g}", f"{rate.tflops:.0f}"]
         for subject in subjects:
-            of_subject = {m: r for (w, s, m), r in values.items() if (w, s) == (workload, subject)}
             peer = values.get((workload, FIRST, "device_ms"))
-            row.append(_over(of_subject, metric, first, peer))
+            row.append(_over(by_subject[workload, subject], metric, first, peer))
         rows.append(row)
     return _table("|".join(["workload", "cuDNN ms", "TFLOP/s", *subjects]), rows)
 
@@ -89,7 +91,7 @@ def noise() -> str:
         ]
         for name in ("noise-h200", "noise-cpu")
         if (evidence.FOLDER / name).is_dir()
-        for estimate in noise_of(evidence.load(name))
+        for estimate in noise_of(_load(name))
     ]
     return _table(
         "evidence|implementation|ms|comparisons x rounds|false alarms|planted|found"
@@ -258,7 +260,10 @@ def _ending(records: Iterable[Record]) -> str:
 
 
 def _records(*names: str) -> list[Record]:
-    return [record for name in names for record in evidence.load(name)]
+    return [record for name in names for record in _load(name)]
+
+
+_load = cache(evidence.load)  # tables share their evidence
 
 
 def _by_key(records: Sequence[Record]) -> dict[Key, Record]:

@@ -51,6 +51,7 @@ def test_every_benchmark_is_a_cell_and_has_a_tiny_form(stage, study):
         assert cell.options["sizes"].keys() == TINY[name].keys()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", TINY)
 def test_tiny_form_yields_every_figure(name, stage, study, tmp_path):
     if name in NEEDED:

@@ -9,8 +9,11 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from resource import struct_rusage
 from tempfile import TemporaryDirectory
 
 from assay import host
@@ -34,6 +37,18 @@ _BATCH = 5_000  # records that are appended together
 _SQL = "SELECT subject, metric, count(*), avg(value) FROM records GROUP BY ALL"
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerbCost:
+    """One process that ran a verb on a made run; `grown` says what its series grows in."""
+
+    verb: str
+    grown: str
+    cells: int
+    records: int
+    cpu_s: float
+    peak_bytes: int
+
+
 def measure(
     scratch: Path,
     *,
@@ -42,20 +57,42 @@ def measure(
     records: Sequence[Sequence[int]],
 ) -> Iterator[Measurement]:
     """`cpu_s` of each verb at each size, and `exponent_cells` and `exponent_records` of it."""
-    for grown, sizes in {"cells": cells, "records": records}.items():
-        spent = [_seconds(scratch, verbs, *size) for size in sizes]
-        for verb in verbs:
-            points = [
-                (size[grown == "records"], seconds[verb])
-                for size, seconds in zip(sizes, spent, strict=True)
-            ]
-            for size, (_, seconds) in zip(sizes, points, strict=True):
-                yield _measured(verb, "cpu_s", seconds, "s", size)
-            yield _measured(verb, f"exponent_{grown}", _exponent(points), "", sizes[-1])
+    measured = list(map(partial(cost, scratch), jobs(verbs, cells, records)))
+    for series in by_series(measured).values():
+        for each in series:
+            yield _measured(each, "cpu_s", each.cpu_s, "s")
+        yield _measured(series[-1], f"exponent_{series[-1].grown}", exponent(series), "")
 
 
-def _seconds(scratch: Path, verbs: Sequence[str], cells: int, records: int) -> Mapping[str, float]:
-    """CPU seconds of each verb on a run of this size."""
+def jobs(
+    verbs: Sequence[str], cells: Sequence[Sequence[int]], records: Sequence[Sequence[int]]
+) -> list[tuple[str, str, int, int]]:
+    """What grows, the verb, cells and records of each process, the largest first."""
+    series = {"cells": cells, "records": records}
+    made = [(grown, verb, *size) for grown in series for size in series[grown] for verb in verbs]
+    return sorted(made, key=lambda job: -job[3])
+
+
+def by_series(costs: Iterable[VerbCost]) -> dict[tuple[str, str], list[VerbCost]]:
+    """Costs of each verb and each way to grow, the largest last."""
+    series: dict[tuple[str, str], list[VerbCost]] = {}
+    for each in sorted(
+        costs, key=lambda each: (each.grown, SUBJECTS.index(each.verb), each.records)
+    ):
+        series.setdefault((each.verb, each.grown), []).append(each)
+    return series
+
+
+def exponent(series: Sequence[VerbCost]) -> float:
+    """The slope of the logarithms between the two largest sizes, least bent by constant costs."""
+    less, more = series[-2:]
+    sizes = getattr(more, more.grown) / getattr(less, less.grown)
+    return math.log(more.cpu_s / less.cpu_s) / math.log(sizes)
+
+
+def cost(scratch: Path, job: tuple[str, str, int, int]) -> VerbCost:
+    """Run a verb on a run of this size, which is made for it."""
+    grown, verb, cells, records = job
     lengths = ",".join(str(16 * (n + 1)) for n in range(max(1, cells // _PER_LENGTH)))
     settings = (
         *("STUDY=grown", "STAGES=check,bench", "IMPLEMENTATIONS=eager,sdpa", "BATCHES=1,2"),
@@ -75,7 +112,15 @@ def _seconds(scratch: Path, verbs: Sequence[str], cells: int, records: int) -> M
             "query": ["query", "--out", results, _SQL],
             "report": ["report", run],
         }
-        return {verb: _cpu_s(commands[verb]) for verb in verbs}
+        usage = _usage(commands[verb])
+    return VerbCost(
+        verb=verb,
+        grown=grown,
+        cells=cells,
+        records=records,
+        cpu_s=usage.ru_utime + usage.ru_stime,
+        peak_bytes=usage.ru_maxrss << 10,
+    )
 
 
 def _write(active: ActiveRun, records: int) -> None:
@@ -125,30 +170,24 @@ def _records(
     return runs.stamped([*made, end], stamp, host=active.host.fingerprint)
 
 
-def _cpu_s(arguments: Sequence[str]) -> float:
-    """User and system time of `assay` with these arguments, its children included."""
+def _usage(arguments: Sequence[str]) -> struct_rusage:
+    """Time and memory of `assay` with these arguments, its children included."""
     command = [sys.executable, "-m", "assay", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"assay {' '.join(arguments)} ends with {process.returncode}")
-    return usage.ru_utime + usage.ru_stime
+    return usage
 
 
-def _exponent(points: Sequence[tuple[int, float]]) -> float:
-    """The slope of the logarithms between the two largest sizes, least bent by constant costs."""
-    (size, seconds), (larger, more) = points[-2:]
-    return math.log(more / seconds) / math.log(larger / size)
-
-
-def _measured(verb: str, metric: str, value: float, unit: str, size: Sequence[int]) -> Measurement:
-    spec = {"cells": size[0], "records": size[1]}
+def _measured(of: VerbCost, metric: str, value: float, unit: str) -> Measurement:
+    name, spec = f"run_{of.cells}_{of.records}", {"cells": of.cells, "records": of.records}
     return Measurement(
         metric=metric,
         value=value,
         unit=unit,
-        subject=verb,
+        subject=of.verb,
         source="user and system time of one process that runs the verb on a made run",
-        workload=WorkloadIdentity(name=f"run_{size[0]}_{size[1]}", spec=spec, content=None),
+        workload=WorkloadIdentity(name=name, spec=spec, content=None),
     )
