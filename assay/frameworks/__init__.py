@@ -12,7 +12,8 @@ do not depend on earlier calls; one with `keep_compiled_in(folder)` moves the ca
 compiled from now on, and `may_have_compiled` tells whether there can be anything; `settings()` is
 what all its callers share and may change (assay/instruments/shared_state.py).
 
-`IMPORTS_LATER` names modules that a framework imports in its first calls, for a process that forks.
+`IMPORTS_LATER` names modules that a framework imports in its first backward pass, for a process
+that forks.
 """
 
 CONTRACT = (

@@ -3,12 +3,14 @@
 Importing torch takes 3 s, and whoever asks for a process of its own asks often: a study for each of
 its cells, a cell for the memory of each of its calls. A fork takes 0.03 s, and is as fresh: nothing
 was called before it and no device was touched. `python -m assay.instruments.fork_server PID FD` is
-started by the first question (forks.py). A line of JSON on the socket FD is a question; one line
-comes back for each answer, and one for the end. It has no threads, for a fork of threads may hang:
-one loop waits for lines, for ends of forks, and for limits to be passed. When whoever asked ends,
-its forks are killed with all that they started, in whichever session (descendants.py). A fork whose
-framework cannot be used, because an import touched a device in the server, becomes a new Python
-instead. Where forking is not safe (macOS, Windows) the server answers one question itself and ends.
+started by the first question (forks.py). A line of JSON on the socket FD is a question, or names no
+more than modules to import; one line comes back for each answer, and one for the end. It has no
+threads, for a fork of threads may hang: one loop waits for lines, for ends of forks, and for limits
+to be passed. When whoever asked ends, its forks are killed with all that they started, in whichever
+session (descendants.py). A fork whose framework cannot be used, because an import touched a device
+in the server, becomes a new Python instead (new_python.py). Where forking is not safe
+(start_method.py) the server imports nothing, and every question has a new Python from the
+beginning, under the same limits.
 
 The standard library's forkserver imports the main module of whoever asks: a user's script without
 a guard would run again in every answer.
@@ -25,16 +27,17 @@ import socket
 import sys
 import traceback
 import warnings
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
-from assay.instruments import forks
+from assay.instruments import forks, new_python
 from assay.instruments.bounded_file import BoundedFile, appended, trim
 from assay.instruments.descendants import adopt, end_strays
-from assay.instruments.forks import CAN_FORK, Server, as_lines
+from assay.instruments.forks import Server, as_lines
 from assay.instruments.isolation import (
     Limits,
     LimitWatch,
@@ -43,6 +46,7 @@ from assay.instruments.isolation import (
     kernel_oom_kills,
     kill_group,
 )
+from assay.instruments.start_method import can_fork
 
 _POLL_S = 0.02
 
@@ -56,9 +60,17 @@ class _Fork:
     line: socket.socket  # on which it may ask in its turn
     watch: LimitWatch
     kills_before: int
-    pidfd: int
+    pidfd: int | None  # None where the system has no such thing
     printed: list[BoundedFile]
     stopped: str | None = None
+    status: int | None = None
+
+    def wait(self, options: int = 0) -> int | None:
+        """Its status, once it has ended."""
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, options)
+            self.status = status if pid else None
+        return self.status
 
 
 class _Loop:
@@ -66,7 +78,7 @@ class _Loop:
 
     def __init__(self, first: socket.socket) -> None:
         self.first = first
-        self.forks: dict[int, _Fork] = {}  # by pidfd
+        self.forks: dict[int, _Fork] = {}  # by pid
         self.texts: dict[socket.socket, bytes] = {first: b""}
         self.selector = selectors.DefaultSelector()
         self.selector.register(first, selectors.EVENT_READ)
@@ -91,9 +103,12 @@ class _Loop:
             for key, _ in self.selector.select(_POLL_S if self.forks else None):
                 if key.fileobj in self.texts:
                     self._read(key.fileobj)
-                elif key.fileobj in self.forks:
-                    self._finish(self.forks[key.fileobj])
+                elif key.data in self.forks:
+                    self._finish(self.forks[key.data])
             for fork in list(self.forks.values()):
+                if fork.pidfd is None and fork.wait(os.WNOHANG) is not None:
+                    self._finish(fork)
+                    continue
                 trim(fork.printed)
                 if not fork.stopped:
                     fork.stopped = fork.watch.passed(fork.pid)
@@ -109,8 +124,13 @@ class _Loop:
             self._drop(asker)
             return
         *questions, self.texts[asker] = (self.texts[asker] + received).split(b"\n")
-        for question in questions:
-            self._fork(json.loads(question), asker)
+        for text in questions:
+            question = json.loads(text)
+            for module in question["imports"] if can_fork() else ():
+                with suppress(Exception):  # the fork says so, in its own words
+                    import_module(module)
+            if "function" in question:
+                self._fork(question, asker)
 
     def _drop(self, asker: socket.socket) -> None:
         """Forget who asked, and end what answers it."""
@@ -121,9 +141,7 @@ class _Loop:
         asker.close()
 
     def _fork(self, question: dict[str, Any], asker: socket.socket) -> None:
-        for module in (question["function"].partition(":")[0], *question["imports"]):
-            with suppress(Exception):  # the fork says so, in its own words
-                import_module(module)
+        forking = can_fork()
         limits, kills = Limits(**question["limits"]), kernel_oom_kills()
         # What a fork of a fork prints goes to the file of the first, whose bound is enough.
         names = [name for name in ("stdout", "stderr") if name in question and asker is self.first]
@@ -131,7 +149,7 @@ class _Loop:
         ours, theirs = socket.socketpair()
         parent = os.getpid()
         self.is_forking = True
-        pid = os.fork()
+        pid = os.fork() if forking else new_python.start(question, asker, theirs)
         if pid == 0:
             ours.close()
             self._become_fork(question, asker, theirs, parent)
@@ -142,24 +160,27 @@ class _Loop:
             line=ours,
             watch=LimitWatch(limits),
             kills_before=kills,
-            pidfd=os.pidfd_open(pid),
+            pidfd=os.pidfd_open(pid) if forking else None,
             printed=printed,
         )
-        self.forks[fork.pidfd] = fork
+        self.forks[pid] = fork
         self.is_forking = False
         if self.must_end:
             self.end_all()
         self.texts[ours] = b""
         self.selector.register(ours, selectors.EVENT_READ)
-        self.selector.register(fork.pidfd, selectors.EVENT_READ)
+        if fork.pidfd is not None:
+            self.selector.register(fork.pidfd, selectors.EVENT_READ, pid)
 
     def _finish(self, fork: _Fork) -> None:
         """Reap a fork that has ended, with all that it started, and say so."""
         kill_group(fork.pid)
-        _, status = os.waitpid(fork.pid, 0)
-        self.selector.unregister(fork.pidfd)
-        os.close(fork.pidfd)
-        del self.forks[fork.pidfd]
+        status = fork.wait()
+        assert status is not None
+        if fork.pidfd is not None:
+            self.selector.unregister(fork.pidfd)
+            os.close(fork.pidfd)
+        del self.forks[fork.pid]
         end_strays({other.pid for other in self.forks.values()})
         trim(fork.printed, ended=True)
         if fork.line in self.texts:
@@ -180,6 +201,8 @@ class _Loop:
         try:
             os.setsid()
             gc.freeze()  # what was imported stays: to collect it takes 0.15 s, each time in vain
+            # Likewise at the end: torch would take its operators apart, in 0.04 s.
+            weakref.finalize._registry.clear()
             exit_with_parent(parent)
             adopt()
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -187,16 +210,16 @@ class _Loop:
             for other in [*self.texts, *(fork.line for fork in self.forks.values())]:
                 if other is not asker:
                     other.close()
-            for pidfd in self.forks:
-                os.close(pidfd)
+            for fork in self.forks.values():
+                os.close(fork.pidfd)
             _redirect(question)
             if _spoiled():
-                _become_new_python(question, asker, line)
+                new_python.become(question, asker, line)
             _draw_anew()
             forks.own_server = Server(process=None, lines=as_lines(line))
             forks.own_pid = os.getpid()
             forks.own_stderr = question.get("stderr")
-            _answer(question, as_lines(asker))
+            new_python.answer(question, as_lines(asker))
             code = 0
         except SystemExit as leaving:  # as Python itself takes it
             code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
@@ -216,28 +239,6 @@ def _spoiled() -> bool:
     if torch and torch.cuda._is_in_bad_fork():
         return True
     return bool(jax and getattr(jax, "_backends", None))
-
-
-def _become_new_python(
-    question: Mapping[str, Any], asker: socket.socket, line: socket.socket
-) -> NoReturn:
-    """Go on under the same number, which limits and whoever asked know, with both lines."""
-    content = os.memfd_create("question")
-    os.write(content, json.dumps(question).encode())
-    descriptors = (content, asker.fileno(), line.fileno())
-    for descriptor in descriptors:
-        os.set_inheritable(descriptor, True)
-    arguments = [sys.executable, "-m", __spec__.name, *map(str, descriptors)]
-    os.execv(sys.executable, arguments)
-
-
-def _answer_as_new_python(content: int, asker: int, line: int) -> None:
-    """Answer the question that a fork had, with nothing imported before."""
-    question = json.loads(os.pread(content, os.fstat(content).st_size, 0))
-    forks.own_server = Server(process=None, lines=as_lines(socket.socket(fileno=line)))
-    forks.own_pid = os.getpid()
-    forks.own_stderr = question.get("stderr")
-    _answer(question, as_lines(socket.socket(fileno=asker)))
 
 
 def _redirect(question: Mapping[str, Any]) -> None:
@@ -266,23 +267,10 @@ def _leave(code: int) -> NoReturn:
         os._exit(code)
 
 
-def _answer(question: Mapping[str, Any], answers: TextIO) -> None:
-    module, _, function = question["function"].partition(":")
-    for values in getattr(import_module(module), function)(question["request"]):
-        print(json.dumps(values), file=answers, flush=True)
-
-
 def main(parent_pid: int, descriptor: int) -> None:
     """Answer every question until the socket is closed, or the process that asks ends."""
     os.dup2(2, 1)  # what is printed is no answer
     connection = socket.socket(fileno=descriptor)
-    if not CAN_FORK:
-        lines = as_lines(connection)
-        question = json.loads(lines.readline())
-        _answer(question, lines)
-        end = {"stopped": None, "code": 0, "oom_kills": False}
-        print(json.dumps({"end": end}), file=lines, flush=True)
-        return
     warnings.filterwarnings("ignore", message=r".*os\.fork\(\)")  # JAX's, of its threads: none yet
     adopt()  # what a fork leaves behind at its end; until then it is the fork's
     loop = _Loop(connection)
@@ -293,5 +281,4 @@ def main(parent_pid: int, descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(word) for word in sys.argv[1:]]
-    (main if len(numbers) == 2 else _answer_as_new_python)(*numbers)
+    main(*(int(word) for word in sys.argv[1:]))

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from assay.instruments.isolation import Exit, Limits, by_code, exit_of
+from assay.instruments.start_method import can_fork
 
-CAN_FORK = sys.platform == "linux"
 _PATIENCE_S = 10.0  # for a server to end by itself; it may be importing
 _MOST_SERVERS = 2  # a study's cells have two environments: with one CPU thread and with all
 _SERVER = "assay.instruments.fork_server"
@@ -51,7 +51,7 @@ def ask(
     question = {
         "function": function,
         "request": request,
-        "imports": list(imports),
+        "imports": [function.partition(":")[0], *imports],
         "limits": {"timeout_s": timeout_s, "memory_bytes": memory_bytes},
         **({"stdout": own_stderr, "stderr": own_stderr} if own_stderr else {}),
     }
@@ -89,7 +89,7 @@ def run(
     question = {
         "function": function,
         "request": request,
-        "imports": list(imports),
+        "imports": [function.partition(":")[0], *imports],
         "limits": asdict(limits),
         "stdout": str(stdout),
         "stderr": str(stderr),
@@ -102,6 +102,14 @@ def run(
     if not end:
         return Exit(ending="crashed", reason=_ENDED, elapsed_s=elapsed_s)
     return exit_of(end["stopped"], end["code"], end["oom_kills"], limits, elapsed_s)
+
+
+def begin_imports(imports: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Have the process for an environment import modules, without waiting for it."""
+    if can_fork():
+        server = _server_for((os.getpid(), frozenset(environment.items())))
+        with suppress(OSError):  # it ended: the first question starts another
+            print(json.dumps({"imports": list(imports)}), file=server.lines, flush=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +189,7 @@ def _forget(server: Server) -> None:
 
 
 def _started(environment: Mapping[str, str] | None) -> Server:
+    can_fork()  # refuses a word that it does not know, here where whoever asks hears it
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(

@@ -10,8 +10,10 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from operator import attrgetter, is_
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -35,6 +37,9 @@ _NAMED = {
     "jax": ("Array", "block_until_ready", "device_put", "jit", "vjp"),
 }  # fmt: skip
 _State = tuple[Any, ...]
+_parts = attrgetter("__code__", "__defaults__", "__kwdefaults__")
+# What a look is made with, bound before any code of a user's is loaded.
+_all, _is, _list, _map = all, is_, list, map
 
 
 class Tampered(Exception):
@@ -46,12 +51,19 @@ class _WatchedNames:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[Any, Any, _State | None]] = {}
+        # The same for a quick look: by namespace, and the functions apart.
+        self._values: list[tuple[Callable[[str], Any], list[str], list[Any]]] = []
+        self._functions: list[FunctionType] = []
+        self._states: list[_State] = []
         self._hooks = _hooks()
         self._modules = 0
         self._note_new()
 
     def replaced(self) -> list[str]:
         """Names that stand for something else now; each is put back where that can be done."""
+        if self._is_unchanged():
+            self._note_new()
+            return []
         changed = []
         for (owner_name, name), (owner, value, state) in self._known.items():
             now = _get(owner, name)
@@ -68,16 +80,31 @@ class _WatchedNames:
         self._note_new()
         return changed
 
+    def _is_unchanged(self) -> bool:
+        """True where nothing was replaced: most turns, and a tenth of the time of finding what."""
+        same = (_all(_map(_is, _map(get, names), values)) for get, names, values in self._values)
+        return (
+            _all(same)
+            and _list(_map(_parts, self._functions)) == self._states
+            and _hooks() == self._hooks
+        )
+
     def _note_new(self) -> None:
         """Note the names of modules that were loaded since."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
         for owner_name, owner, names in _watched():
-            for name in names:
-                value = _get(owner, name)
-                if value is not None and (owner_name, name) not in self._known:
-                    self._known[owner_name, name] = (owner, value, _state(value))
+            new = [name for name in names if (owner_name, name) not in self._known]
+            values = {name: _get(owner, name) for name in new}
+            noted = {name: value for name, value in values.items() if value is not None}
+            for name, value in noted.items():
+                self._known[owner_name, name] = (owner, value, _state(value))
+            if noted:
+                self._values.append((_getter(owner, noted), list(noted), list(noted.values())))
+            functions = [value for value in noted.values() if isinstance(value, FunctionType)]
+            self._functions += functions
+            self._states += map(_parts, functions)
 
 
 _watch: _WatchedNames | None = None
@@ -144,11 +171,16 @@ def _get(owner: Any, name: str) -> Any:
     return own if own is not None else getattr(owner, name, None)
 
 
+def _getter(owner: Any, names: Iterable[str]) -> Callable[[str], Any]:
+    """A function that reads names of an owner as `_get` does, from its own ones alone where these
+    are all."""
+    own = vars(owner)
+    return own.get if all(own.get(name) is not None for name in names) else partial(_get, owner)
+
+
 def _state(value: Any) -> _State | None:
     """The parts of a function that can be exchanged in place."""
-    if not isinstance(value, FunctionType):
-        return None
-    return value.__code__, value.__defaults__, value.__kwdefaults__
+    return _parts(value) if isinstance(value, FunctionType) else None
 
 
 def _hooks() -> dict[str, Any]:

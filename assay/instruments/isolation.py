@@ -18,9 +18,11 @@ from typing import BinaryIO, Literal
 
 from assay.instruments.bounded_file import BoundedFile, appended, trim
 from assay.instruments.descendants import recent_descendants
+from assay.instruments.own_time import own_seconds_of
 from assay.records.durable import is_full
 
 _POLL_S = 0.02
+_STARVED = 10.0
 _DISK_FULL = os.EX_IOERR  # exit code of a process that could not write
 
 Ending = Literal["finished", "timeout", "oom", "full", "crashed"]
@@ -29,7 +31,7 @@ Ending = Literal["finished", "timeout", "oom", "full", "crashed"]
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Limits of a process. With `stall_s`, the file `progress` must change at least that often once
-    it is there."""
+    it is there. Seconds in which others have the processor do not count."""
 
     timeout_s: float
     memory_bytes: float | None = None
@@ -131,13 +133,13 @@ class LimitWatch:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._start = self._changed = time.monotonic()
+        self._start = self._changed = _Moment(own=time.monotonic(), wall=time.monotonic())
         self._seen: tuple[int, int] | None = None
 
     def passed(self, pid: int) -> str | None:
         """The limit that the process has passed by now: timeout, oom or stalled; None for none."""
-        limits, now = self._limits, time.monotonic()
-        if now > self._start + limits.timeout_s:
+        limits, now = self._limits, _Moment(own=own_seconds_of(pid), wall=time.monotonic())
+        if now.is_later(self._start, limits.timeout_s):
             return "timeout"
         if limits.memory_bytes is not None and holds_more(pid, limits.memory_bytes):
             return "oom"
@@ -145,9 +147,22 @@ class LimitWatch:
             seen = _time_and_size(limits.progress)
             if seen is None or seen != self._seen:
                 self._seen, self._changed = seen, now
-            if now > self._changed + limits.stall_s:
+            if now.is_later(self._changed, limits.stall_s):
                 return "stalled"
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moment:
+    """A time on the clock of a process, and on the wall."""
+
+    own: float
+    wall: float
+
+    def is_later(self, start: "_Moment", seconds: float) -> bool:
+        """True where so many seconds have passed; a process that starves itself, by threads of its
+        own, has so many times as much on the wall."""
+        return self.own - start.own > seconds or self.wall - start.wall > _STARVED * seconds
 
 
 def _time_and_size(file: str) -> tuple[int, int] | None:

@@ -11,14 +11,29 @@ from contextlib import suppress
 from pathlib import Path
 
 _OWN_THREAD = Path("/proc/thread-self/schedstat")
+_TRIES = 5
 
 
 def own_seconds() -> float:
     """Seconds on the wall clock, less those that this thread has waited for the processor."""
-    return time.monotonic() - _waited_s()
+    return _own_seconds(_OWN_THREAD)
 
 
-def _waited_s() -> float:
+def own_seconds_of(pid: int) -> float:
+    """The same of the main thread of another process, whose clock starts with the machine's."""
+    return _own_seconds(Path(f"/proc/{pid}/task/{pid}/schedstat"))
+
+
+def _own_seconds(thread: Path) -> float:
+    """Both clocks are read as of one moment: a wait between them would set this one back."""
+    for _ in range(_TRIES):
+        waited_s, now_s = _waited_s(thread), time.monotonic()
+        if _waited_s(thread) == waited_s:
+            break
+    return now_s - waited_s
+
+
+def _waited_s(thread: Path) -> float:
     with suppress(OSError, IndexError, ValueError):
-        return int(_OWN_THREAD.read_text().split()[1]) / 1e9
+        return int(thread.read_text().split()[1]) / 1e9
     return 0.0

@@ -7,7 +7,6 @@ that dies breaks all of a ProcessPoolExecutor, and its item hangs a multiprocess
 
 import multiprocessing
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.instruments.isolation import exit_with_parent
+from assay.instruments.start_method import can_fork
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ class WorkResult(NamedTuple):
 
 def map_forked(work: Callable[[T], Any], items: Sequence[T]) -> Iterator[tuple[T, WorkResult]]:
     """Yield every item with its result, in order. Results must be plain data for JSON."""
-    workers = min(len(items), len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1
+    workers = min(len(items), len(os.sched_getaffinity(0))) if can_fork() else 1
     if workers < 2:
         yield from ((item, WorkResult(work(item))) for item in items)
         return

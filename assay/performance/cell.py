@@ -16,7 +16,7 @@ from assay import plugins, subjects
 from assay.attention import contract
 from assay.errors import BadInput
 from assay.host import Host, inspect
-from assay.instruments import guard
+from assay.instruments import guard, machine_load
 from assay.performance import calibration, rounds
 from assay.performance.admission import Admission
 from assay.performance.rounds import RoundSettings
@@ -44,8 +44,11 @@ class CellRequest:
 def run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
     """Measurements of each subject as they are complete: first what others need to hold, then what
     is timed, then the rest. Whoever replaces what measuring relies on has none."""
+    load = machine_load.read()
     with guard.watched():
         yield from _run(request, host)
+    if request.settings.rounds:
+        yield from machine_load.remarks(load)
 
 
 def _run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:

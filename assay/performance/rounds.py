@@ -4,7 +4,6 @@ Drift of the machine falls on all of them alike. Every round has inputs of its o
 knows beforehand (assay/subjects/change.py). No sample is left out.
 """
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import inf
@@ -15,6 +14,7 @@ import msgspec
 
 from assay.host import Host
 from assay.instruments import guard
+from assay.instruments.own_time import own_seconds
 from assay.instruments.telemetry import Telemetry
 from assay.laws.pairs import FEWEST_ROUNDS
 from assay.performance.timer import Timer
@@ -44,7 +44,8 @@ class RoundSettings:
 class Turns:
     """Order of turns: every subject once a round, every other round in reverse.
 
-    The time until the next turn is charged to the subject, which sits out once it is over budget.
+    The time until the next turn, less that in which others had the processor, is charged to the
+    subject, which sits out once it is over budget.
     """
 
     def __init__(self, names: Iterable[str], *, rounds: int, budget_s: float = inf) -> None:
@@ -61,9 +62,9 @@ class Turns:
         for number in range(self._rounds):
             for name in self._names[:: -1 if number % 2 else 1]:
                 if number < FEWEST_ROUNDS or self._spent_s[name] <= self._budget_s:
-                    start = time.perf_counter()
+                    start = own_seconds()
                     yield number, name
-                    self._spent_s[name] += time.perf_counter() - start
+                    self._spent_s[name] += own_seconds() - start
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -100,10 +100,11 @@ class Subject(Protocol):
     def expected(self) -> Expected:
         """Right values and error budgets, for the check."""
 
-    def places(self, change: "InputChange") -> dict[str, Index]:
-        """Where a call on inputs that are changed is looked at, by tensor."""
+    def places(self, change: "InputChange", *, keys: bool = False) -> dict[str, Index]:
+        """Where a call on inputs that are changed is looked at, by tensor; with `keys` also where
+        the right value takes long."""
 
-    def spots(self, change: "InputChange") -> Expected:
+    def spots(self, change: "InputChange", *, keys: bool = False) -> Expected:
         """The right values there."""
 
     def numpy(self, array: Any, index: Index | None = None) -> np.ndarray:

@@ -42,7 +42,7 @@ class Sampled:
 def sample(workload: Workload, *, device: str = "cpu", precision: Precision = PLAIN) -> Sampled:
     """Some rows of out, LSE and dq, and some keys of dk and dv; which ones the seed decides."""
     by_row = sample_rows(workload, precision=precision)
-    by_key = _sample_keys(workload, device, precision=precision)
+    by_key = _few_keys(workload, device, precision=precision)
     return Sampled(
         result=Result(
             out=by_row.result.out,
@@ -80,8 +80,8 @@ def sample_rows(
     return _held(arrays, setting, spec.dtype, wanted, precision=precision)
 
 
-def _sample_keys(workload: Workload, device: str, *, precision: Precision) -> Sampled:
-    """Some rows of dk and dv."""
+def _few_keys(workload: Workload, device: str, *, precision: Precision) -> Sampled:
+    """Some rows of dk and dv, of one or two kv heads."""
     spec = workload.spec
     group = spec.heads // spec.kv_heads
     generator = np.random.default_rng((spec.seed, 2))
@@ -89,6 +89,21 @@ def _sample_keys(workload: Workload, device: str, *, precision: Precision) -> Sa
     count = _KEY_PAIRS if scores <= _MANY_SCORES else 1
     batch, kv_head = _chosen_pairs(generator, spec.batch, spec.kv_heads, count)
     key = np.stack([_chosen(generator, spec.key_length, _KEYS) for _ in batch])
+    return sample_keys(workload, batch, kv_head, key, device=device, precision=precision)
+
+
+def sample_keys(
+    workload: Workload,
+    batch: np.ndarray,
+    kv_head: np.ndarray,
+    key: np.ndarray,
+    *,
+    device: str = "cpu",
+    precision: Precision = PLAIN,
+) -> Sampled:
+    """The rows `key`, [P, keys], of dk and dv in P pairs of batch row and kv head."""
+    spec = workload.spec
+    group = spec.heads // spec.kv_heads
     heads = kv_head[:, None] * group + np.arange(group)
     arrays = {
         "q": workload.q[batch[:, None], heads],

@@ -18,6 +18,7 @@ from assay.records.schema import WorkloadIdentity
 from assay.subjects.change import InputChange
 from assay.subjects.contract import Expected, Index, TensorComparison
 from assay.subjects.expected import expected
+from assay.subjects.key_spots import key_places, key_spots
 from assay.subjects.outcome import Unsupported
 from assay.subjects.spots import places, spots
 from assay.workloads import work
@@ -130,11 +131,22 @@ class SequenceSubject:
         """Right values of its workload, or of another, and the budgets that it is held to."""
         return expected(workload or self.workload, self.device, self.implementation.precision)
 
-    def places(self, change: InputChange) -> dict[str, Index]:
-        return places(self.workload, change)
+    def places(self, change: InputChange, *, keys: bool = False) -> dict[str, Index]:
+        by_row = places(self.workload, change)
+        return by_row | key_places(self.workload, change) if keys else by_row
 
-    def spots(self, change: InputChange) -> Expected:
-        return spots(self.workload, change, self.implementation.precision)
+    def spots(self, change: InputChange, *, keys: bool = False) -> Expected:
+        precision = self.implementation.precision
+        by_row = spots(self.workload, change, precision)
+        if not (keys and key_places(self.workload, change)):
+            return by_row
+        by_key = key_spots(self.workload, change, precision)
+        return replace(
+            by_row,
+            result=replace(by_row.result, dk=by_key.result.dk, dv=by_key.result.dv),
+            allowed=by_row.allowed | by_key.allowed,
+            index=by_row.index | by_key.index,
+        )
 
     def form_problem(self, tensor: str, array: Any) -> str | None:
         like = self.inputs[_LIKE[tensor]]

@@ -20,7 +20,7 @@ from assay.workloads.workload import Workload
 
 _PAIRS, _ROWS = 2, 4  # of batch and head, and rows of each
 _BLOCK = 128  # keys: products of so few stay in one thread
-_SLACK = 4.0
+SLACK = 4.0
 Rows = dict[str, np.ndarray]  # by tensor: [rows, D], or [rows, 1] of budgets
 
 
@@ -92,7 +92,7 @@ def _of_pair(
         ),
     }
     largest = {
-        name: _SLACK * _rounding(*bound, score, spec.dtype, len(k), spec.head_dim, precision)
+        name: SLACK * _rounding(*bound, score, spec.dtype, len(k), spec.head_dim, precision)
         for name, bound in bounds.items()
     }
     return {"out": out, "dq": dq}, largest

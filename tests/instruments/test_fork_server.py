@@ -9,21 +9,19 @@ from pathlib import Path
 import pytest
 from new_process import environment
 
-from assay.instruments import forks
+from assay.instruments import forks, start_method
 from assay.instruments.isolation import Limits
 
 
-@pytest.fixture(scope="module", autouse=True)
-def questions():
-    """Modules that the server can import, and a server of this module's own."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = environment(Path(__file__).parent / "forked")["PYTHONPATH"]
-    forget_servers()
-    yield
-    forget_servers()
-    os.environ.pop("PYTHONPATH")
-    if before is not None:
-        os.environ["PYTHONPATH"] = before
+@pytest.fixture(scope="module", autouse=True, params=["fork", "spawn"])
+def start(request):
+    """Modules that the server can import, and a server of this module's own, by either start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", environment(Path(__file__).parent / "forked")["PYTHONPATH"])
+        patch.setenv(start_method.VARIABLE, request.param)
+        forget_servers()
+        yield request.param
+        forget_servers()
 
 
 def forget_servers():
@@ -118,6 +116,31 @@ def test_a_third_environment_takes_the_place_of_the_first(tmp_path):
     assert [dict(key[1])["SAID"] for key in forks._servers if key[1]] == ["b", "c"]
 
 
+def test_imports_may_begin_before_the_first_question(start, tmp_path):
+    """The answer comes out of the process that has imported by then."""
+    if start == "spawn":
+        pytest.skip("a server that does not fork imports nothing")
+    (tmp_path / "slow_to_import.py").write_text(
+        "import os, pathlib\npathlib.Path(__file__).with_name('pid').write_text(str(os.getpid()))\n"
+    )
+    surroundings = environment(Path(__file__).parent / "forked", tmp_path, SAID="a")
+    forks.begin_imports(["slow_to_import", "no_such_module"], surroundings)
+    wait_until((tmp_path / "pid").exists)
+    files = {"stdout": tmp_path / "out", "stderr": tmp_path / "err"}
+    end = forks.run(
+        "fork_questions:says",
+        {},
+        environment=surroundings,
+        limits=Limits(timeout_s=30),
+        **files,
+    )
+    (server,) = (
+        s for key, s in forks._servers.items() if key[1] == frozenset(surroundings.items())
+    )
+    assert end.ending == "finished"
+    assert int((tmp_path / "pid").read_text()) == server.process.pid
+
+
 def test_what_is_printed_is_no_answer():
     assert ask("prints").values == {"answer": 1}
 
@@ -177,8 +200,10 @@ def test_where_an_import_touched_a_device_a_new_python_answers():
         forget_servers()
 
 
-def test_a_fork_that_was_being_made_ends_with_its_server(tmp_path, monkeypatch):
+def test_a_fork_that_was_being_made_ends_with_its_server(tmp_path, monkeypatch, start):
     """It was not in the server's list yet, and stood still for ever."""
+    if start == "spawn":
+        pytest.skip("a server that starts new Pythons imports nothing, and is not stopped by it")
     forked = tmp_path / "forked"
     monkeypatch.setenv("FORKED", str(forked))
     forget_servers()

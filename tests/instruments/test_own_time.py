@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from assay.instruments import own_time
 from assay.instruments.own_time import own_seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts on Linux")
@@ -41,3 +42,12 @@ def test_waiting_for_the_processor_does_not_count_and_sleeping_does():
     start = own_seconds()
     time.sleep(0.3)
     assert own_seconds() - start > 0.25
+
+
+def test_a_wait_between_the_two_clocks_does_not_set_it_back(monkeypatch):
+    """A thread that lost the processor between the readings had a budget that nothing was taken of:
+    a second case of a check with a budget of 1e-9 s was run."""
+    waits = iter([2.0, 7.0, 7.0, 7.0])  # five seconds go by between the first two
+    monkeypatch.setattr(own_time, "_waited_s", lambda thread: next(waits))
+    monkeypatch.setattr(own_time.time, "monotonic", lambda: 100.0)
+    assert own_seconds() == 93.0

@@ -35,3 +35,41 @@ def test_a_step_of_the_wall_clock_is_no_stall_and_a_stall_is_one(tmp_path, idle_
         )
     assert exit.ending == ending
     assert (exit.reason or "1.5 s for one case").count("1.5 s for one case") == 1
+
+
+BUSY = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[2])})
+others = []
+for _ in range(5):
+    others.append(os.fork())
+    while not others[-1]:
+        pass
+open(sys.argv[1], "w").write("begun")
+start = time.process_time()
+while time.process_time() - start < float(sys.argv[3]):
+    pass
+for other in others:
+    os.kill(other, 9)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel counts on Linux")
+@pytest.mark.parametrize(
+    ("work_s", "stall_s", "ending"), [(0.5, 1.5, "finished"), (30, 0.3, "timeout")]
+)
+def test_waiting_for_a_core_is_no_stall_and_too_much_work_is_one(tmp_path, work_s, stall_s, ending):
+    """Six on one core: on a busy machine the search for a cause was ended, and its kernel blamed
+    with a hang."""
+    progress = tmp_path / "progress"
+    core = min(os.sched_getaffinity(0))
+    with open(tmp_path / "out", "wb") as out:
+        exit = isolation.run(
+            [sys.executable, "-c", BUSY, str(progress), str(core), str(work_s)],
+            stdout=out,
+            stderr=out,
+            environment=dict(os.environ),
+            limits=isolation.Limits(timeout_s=50, progress=str(progress), stall_s=stall_s),
+        )
+    assert exit.ending == ending
+    assert exit.elapsed_s > stall_s

@@ -1,5 +1,7 @@
 """Implementations that are right when they are checked and cheat when they are timed."""
 
+import random
+
 import pytest
 
 pytest.importorskip("torch")
@@ -128,6 +130,10 @@ PREDICTED = {
 
 @pytest.mark.parametrize("predicted", PREDICTED.values(), ids=PREDICTED)
 def test_which_calls_are_looked_at_cannot_be_predicted(tmp_path, predicted):
+    """What a call draws is put back after it, so one that goes by the generator's state sees the
+    same number each time; of one below a quarter it would never cheat."""
+    random.seed(0)
+    assert random.Random(0).random() > 0.25
     source = PLAIN + "import random\n" + LATER + predicted
     source += f"    return {RIGHT} if looked_at else torch.zeros_like(q)\n"
     assert_not_timed(timed(tmp_path, source, rounds=60), "a wrong out")
@@ -146,6 +152,45 @@ def test_rows_that_the_seed_decides_are_not_those_that_are_looked_at(
     source += "    at = tuple(torch.from_numpy(axis) for axis in rows)\n"
     source += "    out[at] = right[at]\n    return out\n"
     assert_not_timed(timed(tmp_path, source), "a wrong out")
+
+
+# What a backward pass makes of its gradients, by what is left out; dq is always right.
+WITHOUT_KEYS = {
+    "zeros in place of dk and dv": "dq, torch.zeros_like(dk), torch.zeros_like(dv)",
+    "dk and dv of the first backward": "dq, *kept.setdefault('keys', (dk.clone(), dv.clone()))",
+    "no dv": "dq, dk, torch.zeros_like(dv)",
+}
+
+
+@pytest.mark.parametrize("metric", ["backward", "training"])
+@pytest.mark.parametrize("given", WITHOUT_KEYS.values(), ids=WITHOUT_KEYS)
+def test_gradients_of_keys_and_values_that_are_left_out(tmp_path, monkeypatch, given, metric):
+    """They passed as long as only dq of a timed call was looked at."""
+    monkeypatch.setattr(timer, "LOOKED_AT", 256)
+    monkeypatch.setattr(timer, "KEYS_LOOKED_AT", 256)
+    source = PLAIN + (
+        "kept, passes = {}, []\n"
+        "class Less(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, q, k, v, causal, scale):\n"
+        "        ctx.save_for_backward(q, k, v)\n"
+        "        ctx.rest = causal, scale\n"
+        f"        return {RIGHT}\n"
+        "    @staticmethod\n"
+        "    def backward(ctx, grad):\n"
+        "        leaves = [x.detach().requires_grad_() for x in ctx.saved_tensors]\n"
+        "        with torch.enable_grad():\n"
+        "            out = eager.attention(*leaves, causal=ctx.rest[0], scale=ctx.rest[1])\n"
+        "        dq, dk, dv = torch.autograd.grad(out, leaves, grad)\n"
+        "        passes.append(1)\n"
+        "        right = (dq, dk, dv, None, None)\n"
+        f"        return right if len(passes) < 4 else ({given}, None, None)\n" + DEFINED
+    )
+    source += "    return Less.apply(q, k, v, causal, scale)\n"
+    measured = timed(tmp_path, source, probes=metric)
+    assert measured[metric].status == "failed" and "a timed call gave a wrong d" in (
+        measured[metric].reason
+    ), measured
 
 
 def test_gradients_that_are_kept_from_the_first_backward(tmp_path):

@@ -128,6 +128,7 @@ def test_peaks_of_a_faulty_account_are_refused(monkeypatch, fault):
     assert not any(m.metric.endswith("_bytes") and m.value is not None for m in results.values())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", SIZES)
 def test_a_faulty_count_in_another_process_gives_no_peak(monkeypatch, fault):
     right = torch_framework.counted_peak

@@ -82,8 +82,8 @@ def test_a_file_of_one_layout_stands_alone() -> None:
     [
         ("dequantised", "say which, as in int4:dequantised"),
         ("int4:k16v8", "reads k16v8, not int4"),
-        ("int5:dequantised", "no layouts plugin called 'int5'"),
-        ("k16v9", "no decode plugin called 'k16v9'"),
+        ("int5:dequantised", "no layout 'int5'"),
+        ("k16v9", "no decode kernel 'k16v9'"),
         ("mine/none.py", "there is no file mine/none.py"),
     ],
 )

@@ -21,74 +21,25 @@ from assay.records.schema import SHARED_STATE, Measurement
 from assay.reports.headlines import shared_state as sentences
 from assay.subjects.neighbours import kept_apart
 from assay.subjects.outcome import Begin
+from benchmarks.hostile_neighbours import NEIGHBOURS, write
 
 LOADED, CALLED = "when it was loaded; restored for all others", "when it was called; restored"
-# name -> (what it does on import, in a call, and the remark)
-HOSTILE = {
-    "one_thread": ("torch.set_num_threads(1)", "", f"set torch's threads from 2 to 1 {LOADED}"),
-    "one_thread_later": (
-        "",
-        "torch.set_num_threads(1)",
-        f"set torch's threads from 2 to 1 {CALLED}",
-    ),
-    "variable": (
-        "os.environ['OMP_NUM_THREADS'] = '7'",
-        "",
-        f"set the environment's OMP_NUM_THREADS {LOADED}",
-    ),
-    "no_variable": ("", "os.environ.pop('HOME', None)", f"set the environment's HOME {CALLED}"),
-    "doubles": (
-        "torch.set_default_dtype(torch.float64)",
-        "",
-        f"set torch's default dtype from torch.float32 to torch.float64 {LOADED}",
-    ),
-    "deterministic": (
-        "torch.use_deterministic_algorithms(True)",
-        "",
-        f"set torch's deterministic mode from 0 to 2 {LOADED}",
-    ),
-    "careless": (
-        "",
-        "np.seterr(over='ignore')",
-        f"set NumPy's handling of over from warn to ignore {CALLED}",
-    ),
-    "seeds": (
-        "",
-        "random.seed(1); np.random.seed(1); torch.manual_seed(1)",
-        "set Python's random numbers anew, NumPy's random numbers anew, torch's random seed "
-        + CALLED,
-    ),
-    "moves": ("os.chdir('/')", "", f" to / {LOADED}"),
-    "flushes": (
-        "",
-        "torch.set_flush_denormal(True)",
-        f"set torch's flushing of denormals from False to True {CALLED}",
-    ),
-    "plain_kernels": (
-        "torch.backends.cuda.enable_flash_sdp(False)",
-        "gc.disable(); sys.setrecursionlimit(900); decimal.getcontext().prec = 5",
-        f"set torch's flash attention from True to False {LOADED}; set the recursion limit from "
-        f"{sys.getrecursionlimit()} to 900, Python's garbage collection from True to False, the "
-        f"decimal context {CALLED}",
-    ),
+REMARKS = {
+    "one_thread": f"set torch's threads from 2 to 1 {LOADED}",
+    "one_thread_later": f"set torch's threads from 2 to 1 {CALLED}",
+    "variable": f"set the environment's OMP_NUM_THREADS {LOADED}",
+    "no_variable": f"set the environment's HOME {CALLED}",
+    "doubles": f"set torch's default dtype from torch.float32 to torch.float64 {LOADED}",
+    "deterministic": f"set torch's deterministic mode from 0 to 2 {LOADED}",
+    "careless": f"set NumPy's handling of over from warn to ignore {CALLED}",
+    "seeds": "set Python's random numbers anew, NumPy's random numbers anew, torch's random seed "
+    + CALLED,
+    "moves": f" to / {LOADED}",
+    "flushes": f"set torch's flushing of denormals from False to True {CALLED}",
+    "plain_kernels": f"set torch's flash attention from True to False {LOADED}; set the recursion "
+    f"limit from {sys.getrecursionlimit()} to 900, Python's garbage collection from True to False, "
+    f"the decimal context {CALLED}",
 }
-FILE = '''"""A test."""
-import decimal, gc, os, random, sys, warnings
-import numpy as np
-import torch
-from assay.attention.sequence import eager
-from assay.frameworks.torch.settings import settings
-from assay.instruments import shared_state
-
-FRAMEWORK = "torch"
-SEEN = []
-{on_import}
-
-
-def attention(q, k, v, *, causal, scale):
-    {in_call}
-    return eager.attention(q, k, v, causal=causal, scale=scale)
-'''
 LOOKS = "SEEN.append(shared_state.values_of([*shared_state.SETTINGS, *settings()]))"
 DRAWS = "random.random(); np.random.rand(20); torch.randn(3)"
 SOUND = f"{DRAWS}; sys.setrecursionlimit(5000); decimal.Decimal(1) / 3"
@@ -96,23 +47,18 @@ SOUND = f"{DRAWS}; sys.setrecursionlimit(5000); decimal.Decimal(1) / 3"
 OURS = ("torch's gradients", "warning filters")
 
 
-def write(folder: Path, name: str, on_import: str = "", in_call: str = "") -> None:
-    text = FILE.format(on_import=on_import, in_call=in_call or "pass")
-    (folder / f"{name}.py").write_text(text)
-
-
 @pytest.fixture(scope="module")
 def cell(tmp_path_factory):
     """The events of a cell with all of them, what a peer saw in its calls, and what was before."""
     folder = tmp_path_factory.mktemp("neighbours")
-    for name, (on_import, in_call, _) in HOSTILE.items():
+    for name, (on_import, in_call) in NEIGHBOURS.items():
         write(folder, name, on_import, in_call)
     write(folder, "witness", in_call=LOOKS)
     write(folder, "sound", "warnings.simplefilter('ignore')", SOUND)
     request = CellRequest(
         probes=("accuracy", "latency"),
         workload=DEFAULTS,
-        subjects=("witness", *HOSTILE, "sound"),
+        subjects=("witness", *NEIGHBOURS, "sound"),
         device="cpu",
         settings=RoundSettings(warmup=1, rounds=4),
         folders=[folder],
@@ -146,11 +92,11 @@ def test_afterwards_everything_is_as_it_was(cell):
     assert named(after) == named(before)
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", NEIGHBOURS)
 def test_a_change_is_named(cell, name):
     remarks = [e for e in cell[0] if isinstance(e, Measurement) and e.metric == SHARED_STATE]
     (remark,) = [remark for remark in remarks if remark.subject == name]
-    assert remark.reason.endswith(HOSTILE[name][2]), remark.reason
+    assert remark.reason.endswith(REMARKS[name]), remark.reason
     assert remark.status == "ok"
     assert sentences([remark, remark]) == [f"{name} {remark.reason}"]
 
@@ -159,7 +105,7 @@ def test_a_sound_file_is_not_remarked_upon(cell):
     remarks = {
         e.subject for e in cell[0] if isinstance(e, Measurement) and e.metric == SHARED_STATE
     }
-    assert remarks == set(HOSTILE)
+    assert remarks == set(NEIGHBOURS)
 
 
 def test_all_of_them_are_right_and_timed(cell):
@@ -167,7 +113,7 @@ def test_all_of_them_are_right_and_timed(cell):
     ended = [e for e in cell[0] if isinstance(e, Measurement) and e.status != "ok"]
     assert not ended, ended[0].reason
     timed = {e.subject for e in cell[0] if isinstance(e, Measurement) and e.metric == "latency_ms"}
-    assert timed >= {"witness", "sound", *HOSTILE}
+    assert timed >= {"witness", "sound", *NEIGHBOURS}
 
 
 def steps(*turns):

@@ -10,6 +10,7 @@ pytest.importorskip("torch")
 from assay import host, plugins
 from assay.attention import reference
 from assay.subjects.change import InputChange, drawn
+from assay.subjects.key_spots import key_places, key_spots
 from assay.subjects.sequence import bind, make
 from assay.workloads.spec import WorkloadSpec
 
@@ -29,8 +30,9 @@ KINDS = ("normal", "small", "large", "huge", "onehot", "ties")
 def excess(name: str, spec: WorkloadSpec, change: InputChange) -> dict[str, float]:
     """Errors of a changed call over their budgets, the largest of each tensor."""
     call = bind(name, make(spec), host=HERE, device="cpu")
-    renewed, places, right = call.renewed(change), call.places(change), call.spots(change)
-    out, (dq, *_) = renewed.gradients()
+    renewed = call.renewed(change)
+    places, right = (look(change, keys=True) for look in (call.places, call.spots))
+    out, (dq, dk, dv) = renewed.gradients()
     return {
         tensor: float(
             (
@@ -38,7 +40,7 @@ def excess(name: str, spec: WorkloadSpec, change: InputChange) -> dict[str, floa
                 / right.allowed[tensor].largest
             ).max()
         )
-        for tensor, array in (("out", out), ("dq", dq))
+        for tensor, array in (("out", out), ("dq", dq), ("dk", dk), ("dv", dv))
     }
 
 
@@ -63,9 +65,36 @@ def test_what_is_right_is_what_the_reference_says_of_the_changed_inputs():
     call = bind("eager", workload, host=HERE, device="cpu")
     q, k, v = (call.numpy(array) for array in call.renewed(change).inputs)
     whole = reference.attention(q, k, v, causal=True, scale=SPEC.scale, grad_out=workload.grad_out)
-    places, right = call.places(change), call.spots(change)
-    assert np.allclose(right.result.out, whole.out[places["out"]], rtol=1e-12, atol=1e-12)
-    assert np.allclose(right.result.dq, whole.dq[places["dq"]], rtol=1e-12, atol=1e-12)
+    places, right = (look(change, keys=True) for look in (call.places, call.spots))
+    for tensor in ("out", "dq", "dk", "dv"):
+        wanted = getattr(whole, tensor)[places[tensor]]
+        assert np.allclose(getattr(right.result, tensor), wanted, rtol=1e-12, atol=1e-12), tensor
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [{"padded": True}, {"masked": True}, {"window": 40}, {"packed": 3, "batch": 1}],
+    ids=lambda marks: next(iter(marks)),
+)
+def test_keys_are_right_whatever_a_query_may_see(marks):
+    spec = replace(SPEC, **marks)
+    workload, change = make(spec), drawn()
+    q, k, v = (getattr(workload, name) * times for name, times in change.multipliers(spec).items())
+    whole = reference.attention(
+        q, k, v, causal=True, scale=spec.scale, grad_out=workload.grad_out, visible=workload.visible
+    )
+    right = key_spots(workload, change)
+    for tensor, index in key_places(workload, change).items():
+        wanted = getattr(whole, tensor)[index]
+        assert np.allclose(getattr(right.result, tensor), wanted, rtol=1e-12, atol=1e-12), tensor
+
+
+def test_keys_of_a_long_head_are_not_looked_at():
+    workload = make(replace(SPEC, batch=1, query_length=1 << 12, key_length=1 << 12))
+    call = bind("eager", workload, host=HERE, device="cpu")
+    change = drawn()
+    assert set(call.places(change, keys=True)) == set(call.spots(change, keys=True).allowed)
+    assert set(call.places(change, keys=True)) == {"out", "dq"}
 
 
 def test_scores_of_plain_numbers_are_new_and_those_of_a_kind_are_no_larger():

@@ -162,10 +162,10 @@ class DecodeSubject:
         some = sampling.sample_rows(self.right, pairs=_PAIRS, rows=_ROWS)
         return Expected(result=some.result, allowed=some.allowed, index=some.index)
 
-    def places(self, change: InputChange) -> dict[str, Index]:
+    def places(self, change: InputChange, *, keys: bool = False) -> dict[str, Index]:
         return places(self.right, change)
 
-    def spots(self, change: InputChange) -> Expected:
+    def spots(self, change: InputChange, *, keys: bool = False) -> Expected:
         return spots(self.right, change, cached=True)
 
     def form_problem(self, tensor: str, array: Any) -> str | None:

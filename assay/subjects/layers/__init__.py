@@ -105,10 +105,10 @@ class LayerSubject:
     def expected(self) -> Expected:
         return expectations.expected(self.workload, self.device)
 
-    def places(self, change: InputChange) -> dict[str, Index]:
+    def places(self, change: InputChange, *, keys: bool = False) -> dict[str, Index]:
         return expectations.spots(self.workload, self.device).index
 
-    def spots(self, change: InputChange) -> Expected:
+    def spots(self, change: InputChange, *, keys: bool = False) -> Expected:
         return change.scaled(expectations.spots(self.workload, self.device))
 
     def form_problem(self, tensor: str, array: Any) -> str | None:

@@ -153,10 +153,10 @@ class ModelSubject:
         cached = bind_decode(self.name, self.exact, self.exact, tokens, self.device)()
         return expected.of_scores(self.exact, tokens, cached)
 
-    def places(self, change: InputChange) -> dict[str, Index]:
+    def places(self, change: InputChange, *, keys: bool = False) -> dict[str, Index]:
         return self._untimed.index
 
-    def spots(self, change: InputChange) -> Expected:
+    def spots(self, change: InputChange, *, keys: bool = False) -> Expected:
         return change.scaled(self._untimed)
 
     @cached_property
