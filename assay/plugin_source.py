@@ -49,6 +49,17 @@ def parse(text: str, filename: str) -> tuple[str, dict[str, Any], frozenset[str]
     return ast.get_docstring(tree) or "", literals, frozenset(functions)
 
 
+def imported(text: str) -> set[str]:
+    """The packages that a file which `parse` can read imports when it is loaded."""
+    packages: set[str] = set()
+    for node in _statements(ast.parse(text).body):
+        if isinstance(node, ast.Import):
+            packages |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            packages.add((node.module or "").partition(".")[0])
+    return packages
+
+
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements that run on import, those within `if`, `try` and `with` too."""
     for node in body:

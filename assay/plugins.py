@@ -15,10 +15,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from assay.errors import BadInput
-from assay.plugin_source import parse, without_bodies
+from assay.errors import BadInput, unknown_name
+from assay.plugin_source import imported, parse, without_bodies
 
 PACKAGE = Path(__file__).parent
+_NOT_TORCH = (
+    "imports jax and not torch, and would be given tensors of torch; add the line "
+    'FRAMEWORK = "jax", or "torch" where it is written for those'
+)
 _NO_PACKAGES = (
     'has a FRAMEWORK or REQUIRES that names no packages; wanted such as FRAMEWORK = "torch" and '
     'REQUIRES = ("triton",)'
@@ -87,10 +91,16 @@ def kinds() -> dict[str, tuple[Plugin, ...]]:
 def folders_of(kind: str) -> tuple[Plugin, ...]:
     """The package's own folders of a kind; a user's file has the defaults of the last."""
     if kind not in kinds():
-        raise BadInput(
-            f"there is no kind of plugin called {kind!r}; there are {', '.join(kinds())}"
-        )
+        raise BadInput(unknown_name("kind of plugin", kind, kinds()))
     return kinds()[kind]
+
+
+_NOUNS = {"sequence": "implementation", "decode": "decode kernel"}
+
+
+def noun(kind: str) -> str:
+    """A plugin of a kind, as people call it."""
+    return _NOUNS.get(kind, kind.removesuffix("s"))
 
 
 def listing(kind: str, folders: Sequence[Path] = ()) -> dict[str, Plugin]:
@@ -118,11 +128,19 @@ def find(kind: str, name: str, folders: Sequence[Path] = ()) -> Plugin:
     name = name.removeprefix(f"{kind}/")
     if name.endswith(".py"):
         return _from_file(Path(name), folders_of(kind)[-1])
+    for own in folders_of(kind) if not folders else ():  # without a look into all other files
+        if path := _files(own.path.parent).get(name):
+            return _describe(path, kind=kind, name=name, defaults=_folder_defaults(own))
     listed = listing(kind, folders)
     if name not in listed:
+        if name and Path(name).is_dir():
+            raise BadInput(
+                f"that is a folder; wanted the name of some {noun(kind)} or the path of its file. "
+                f"A folder of your own is given by --plugins {name}"
+            )
         raise BadInput(
-            f"there is no {kind} plugin called {name!r}; there are {', '.join(listed)}. "
-            "A file is named by its path (ending in .py), a folder of your own by --plugins DIR"
+            f"{unknown_name(noun(kind), name, listed)} A file is named by its path (ending in "
+            f".py), a folder of your own by --plugins DIR; `assay list {kind}` names all"
         )
     return listed[name]
 
@@ -174,16 +192,19 @@ def check_folders(folders: Iterable[Path]) -> tuple[Path, ...]:
     return resolved
 
 
-def _in_folder(folder: Path, kind: Plugin) -> list[Plugin]:
-    """A plugin for each `<name>.py` and each `<name>/__init__.py`, described, not imported."""
+def _files(folder: Path) -> dict[str, Path]:
+    """Each `<name>.py` and each `<name>/__init__.py` of a folder, by name."""
     files = [p for p in folder.glob("*.py") if p.is_file() and p.name != "__init__.py"]
     packages = list(folder.glob("*/__init__.py"))
     named = {path.stem: path for path in files} | {path.parent.name: path for path in packages}
-    return [
-        _describe(path, kind=kind.name, name=name, defaults=_folder_defaults(kind))
-        for name, path in sorted(named.items())
-        if not name.startswith("_")
-    ]
+    return {name: path for name, path in sorted(named.items()) if not name.startswith("_")}
+
+
+def _in_folder(folder: Path, kind: Plugin) -> list[Plugin]:
+    """A plugin for each of `_files`, described, not imported."""
+    defaults = _folder_defaults(kind)
+    files = _files(folder).items()
+    return [_describe(path, kind=kind.name, name=name, defaults=defaults) for name, path in files]
 
 
 def _in_user_folder(folder: Path, kind: Plugin) -> list[Plugin]:
@@ -227,6 +248,9 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         problem = f"cannot be read as Python: {error}"
     if problem:
         return Plugin(kind=kind, name=name, path=path, literals=dict(defaults), problem=problem)
+    if not ours and "FRAMEWORK" not in literals and defaults.get("FRAMEWORK") == "torch":
+        packages = imported(text)
+        problem = _NOT_TORCH if "jax" in packages and "torch" not in packages else None
     return Plugin(
         kind=kind,
         name=name,
@@ -234,6 +258,7 @@ def _describe(path: Path, *, kind: str, name: str, defaults: Mapping[str, Any]) 
         doc=doc,
         literals={**defaults, **literals},
         functions=functions,
+        problem=problem,
     )
 
 

@@ -65,7 +65,7 @@ def test_a_taken_name_is_refused(tmp_path):
 
 
 def test_an_unknown_name_lists_those_there_are():
-    with pytest.raises(BadInput, match=r"no sequence plugin called 'egaer'.*eager"):
+    with pytest.raises(BadInput, match=r"no implementation 'egaer'.*eager"):
         plugins.find("sequence", "egaer")
     with pytest.raises(BadInput, match="no kind of plugin"):
         plugins.listing("sequences")
@@ -168,6 +168,11 @@ def test_sources_of_a_stage_reach_the_instruments():
     assert not any(name.startswith("assay/reports") for name in reached)
 
 
+def test_what_only_editors_import_is_not_followed_in_our_files():
+    """In a user's file TYPE_CHECKING may be anything."""
+    assert set(code_digests(plugins.PACKAGE / "__init__.py")) == {"assay/__init__.py"}
+
+
 def test_a_users_own_package_is_followed_and_names_may_repeat(tmp_path):
     package = tmp_path / "parts"
     package.mkdir()
@@ -182,6 +187,32 @@ def test_a_users_own_package_is_followed_and_names_may_repeat(tmp_path):
     (other / "mine.py").write_text(ATTENTION)
     assert {"mine.py", "one.py", "two.py", "three.py"} <= set(code_digests(file))
     assert len(code_digests(file, other / "mine.py")["mine.py"]) == 2
+
+
+def test_a_users_module_on_the_path_of_python_is_followed(tmp_path, monkeypatch):
+    """As after `pip install -e`, or with PYTHONPATH; what is installed counts by its version."""
+    for folder in ("checkout/kernels_elsewhere", "site/kernels_installed", "site/x-1.dist-info"):
+        (tmp_path / folder).mkdir(parents=True)
+    module = tmp_path / "checkout" / "kernels_elsewhere" / "__init__.py"
+    module.write_text("from kernels_elsewhere import fast_part\n")
+    module.with_name("fast_part.py").write_text("x = 1\n")
+    (tmp_path / "site" / "kernels_installed" / "__init__.py").write_text("")
+    for folder in ("checkout", "site"):
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    file = tmp_path / "mine.py"
+    file.write_text("import kernels_elsewhere, kernels_installed, json, numpy, no_such_module\n")
+    assert set(code_digests(file)) == {"mine.py", "__init__.py", "fast_part.py"}
+    before = code_digests(file)
+    module.with_name("fast_part.py").write_text("x = 2\n")
+    assert code_digests(file) != before
+
+
+def test_sources_of_kernels_beside_a_file_count(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(ATTENTION)
+    (tmp_path / "kernel.cu").write_text("__global__ void f() {}")
+    (tmp_path / "notes.txt").write_text("of no influence")
+    assert set(code_digests(file)) == {"mine.py", "kernel.cu"}
 
 
 def test_two_packages_of_a_user_do_not_replace_each_other(tmp_path):
@@ -243,3 +274,27 @@ def test_bodies_of_the_package_hide_nothing_from_a_listing() -> None:
             literals,
             functions,
         ), path
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("import jax.numpy as jnp\n", True),
+        ("try:\n    from jax import numpy as jnp\nexcept ImportError:\n    raise\n", True),
+        ('FRAMEWORK = "jax"\nimport jax\n', False),
+        ('FRAMEWORK = "torch"\nimport jax\n', False),
+        ("import jax\nimport torch\n", False),
+        ("def helper():\n    import jax\n", False),
+    ],
+)
+def test_a_file_for_jax_that_does_not_say_so(tmp_path, text, refused):
+    file = tmp_path / "mine.py"
+    file.write_text(f"{text}\ndef attention(q, k, v, *, causal, scale): ...\n")
+    mine = plugins.find("sequence", str(file))
+    if not refused:
+        assert plugins.check(mine) is mine
+        return
+    with pytest.raises(BadInput, match='add the line FRAMEWORK = "jax"'):
+        plugins.check(mine)
+    (listed,) = [p for p in plugins.listing("sequence", [tmp_path]).values() if p.name == "mine"]
+    assert listed.problem

@@ -82,7 +82,7 @@ def _refuse_nothing(laws: Laws) -> None:
     if not fitted:
         reasons = [exponent.reason for exponent in laws.exponents if exponent.reason]
         reasons += [crossover.words for crossover in laws.crossovers]
-        why = "; ".join(dict.fromkeys(reasons)) or "nothing was measured on equal lengths"
+        why = "; ".join(dict.fromkeys(reasons)) or "no time or memory of two or more lengths"
         raise CannotRunHere(f"these records hold nothing to fit: {why}")
 
 

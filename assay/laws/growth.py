@@ -22,6 +22,7 @@ from assay.records.schema import Record
 METRICS = ("forward_peak_bytes", "training_peak_bytes", "saved_bytes", "latency_ms")
 FEWEST_LENGTHS = 3
 _UPPER_FACTOR = 8
+_WIDEST_INTERVAL = 1.0  # of an exponent: beyond it, linear is not told from quadratic
 _TERM_NAMES = {2: "quadratic", 1: "linear", 0: "constant"}  # by power, as they are tried
 # A term must shrink the residual by more than rounding does.
 _ROUNDING = 1e-12
@@ -77,6 +78,12 @@ class Exponent:
     high: float | None = None
     terms: Polynomial | None = None
     reason: str | None = None
+
+    @property
+    def is_certain(self) -> bool:
+        """True where the interval is narrow enough to call the exponent a law."""
+        known = self.low is not None and self.high is not None
+        return known and self.high - self.low <= _WIDEST_INTERVAL
 
     @property
     def shares(self) -> dict[str, float]:

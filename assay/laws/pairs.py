@@ -22,6 +22,7 @@ _SEED = 0
 _TAIL_PERCENT = 2.5  # on either side of a 95 % interval
 # Of fewer rounds without any difference, all fall on one side of 1 in more than 5 % of the cases.
 FEWEST_ROUNDS = 6
+OTHER_CLOCK = "was timed by another clock"  # in the reason why two records are no pair
 # Metrics whose samples come from rounds: forward, backward, both. Other samples pair with nothing.
 PAIRED_METRICS = ("latency_ms", "backward_ms", "training_ms")
 
@@ -60,6 +61,28 @@ def ratio(record: Record, peer: Record) -> Ratio:
     return Ratio(**names, **measured, low=low, high=high)
 
 
+def mean_ratio(ratios: Sequence[Ratio]) -> Ratio:
+    """The geometric mean of ratios on several workloads, each of equal weight.
+
+    Workloads were measured apart, so the half widths of their intervals add up in quadrature, on
+    the scale of logarithms; without an interval where one of them has none.
+    """
+    known = [each for each in ratios if each.value is not None]
+    names = {"subject": known[0].subject, "against": known[0].against}
+    rounds = min(each.rounds for each in known)
+    logs = np.log([each.value for each in known])
+    value = float(np.exp(logs.mean()))
+    if reason := next((each.reason for each in known if each.low is None), ""):
+        return Ratio(**names, value=value, rounds=rounds, reason=reason)
+    low, high = (
+        float(
+            np.exp(logs.mean() + sign * np.sqrt(np.square(np.log(ends) - logs).sum()) / len(logs))
+        )
+        for sign, ends in ((-1, [e.low for e in known]), (1, [e.high for e in known]))
+    )
+    return Ratio(**names, value=value, low=low, high=high, rounds=rounds)
+
+
 def why_unpaired(record: Record, peer: Record, *, fewest_rounds: int = FEWEST_ROUNDS) -> str | None:
     """Reason why two records of one metric are not a pair; None where they are."""
     for each in (record, peer):
@@ -76,8 +99,8 @@ def why_unpaired(record: Record, peer: Record, *, fewest_rounds: int = FEWEST_RO
     clock, peer_clock = clock_of(record), clock_of(peer)
     if clock != peer_clock:
         return (
-            f"{record.subject} was timed by another clock ({clock}) than {peer.subject} "
-            f"({peer_clock}); compare their device_ms, which one profiler took"
+            f"{record.subject} {OTHER_CLOCK} ({clock}) than {peer.subject} "
+            f"({peer_clock}); on a GPU compare their device_ms, which one profiler took"
         )
     return None
 

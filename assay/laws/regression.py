@@ -42,6 +42,43 @@ class Change:
         return self.threshold is not None and min(self.low, self.plain_low) > 1 + self.threshold
 
 
+@dataclass(frozen=True, kw_only=True)
+class LostTime:
+    """A time that an earlier run has and a later lacks; status and reason are those of the record
+    that stands in its place, None without one: it was not asked for."""
+
+    subject: str
+    workload: str
+    metric: str
+    status: str | None
+    reason: str | None
+
+
+def lost_times(now: Sequence[Record], then: Sequence[Record]) -> list[LostTime]:
+    """Every time of an earlier run that a later has not: out of memory, refused, not asked for."""
+    new = _timed(now)
+    return [_lost(key, now) for key in _timed(then) if key not in new]
+
+
+def _lost(key: _Key, now: Sequence[Record]) -> LostTime:
+    """Of a time that was not taken there is a record of its probe, or of all probes of the cell
+    with a plus between: latency for latency_ms."""
+    workload, metric, subject = key
+    names = {metric, metric.removesuffix("_ms"), "load"}
+    records = (
+        record
+        for record in now
+        if record.stage == "bench"
+        and record.workload
+        and (record.workload.name, record.subject) == (workload, subject)
+        and names.intersection(record.metric.split("+"))
+    )
+    instead = next(records, None)
+    reason = instead.reason or "too few samples to compare" if instead else None
+    status = instead.status if instead else None
+    return LostTime(subject=subject, workload=workload, metric=metric, status=status, reason=reason)
+
+
 def changes(now: Sequence[Record], then: Sequence[Record]) -> list[Change]:
     """Every metric that both runs timed."""
     new, old = _timed(now), _timed(then)

@@ -13,7 +13,19 @@ from assay.errors import BadInput, CannotRunHere
 _MOST_PARTS = 1024  # that the system takes in one call
 _POLL_S = 0.01
 _TRIES = 50
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL = {
+    errno.ENOSPC: "the disk is full; free some space and resume: nothing written is lost",
+    errno.EDQUOT: "the quota is used up; free some space and resume",
+    errno.EFBIG: "the file may not grow further (ulimit -f); raise that limit and resume",
+}
+_WRONG_PLACE = {
+    errno.EROFS: "the disk is read-only; give a writable folder with --out DIR",
+    errno.EACCES: "permission is denied; give a writable folder with --out DIR",
+    errno.EPERM: "permission is denied; give a writable folder with --out DIR",
+    errno.ENOTDIR: "a part of this path is a file, not a folder",
+    errno.EEXIST: "a file of that name is in the way",
+    errno.ELOOP: "it is a symbolic link, which is not followed; remove it",
+}
 _MOST_CAUSES = 20  # of an error, which a user's code may have made a circle
 
 
@@ -87,18 +99,15 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        advice = {
-            errno.ENOSPC: "the disk is full; free some space and resume: nothing written is lost",
-            errno.EDQUOT: "the quota is used up; free some space and resume",
-            errno.EFBIG: "the file may not grow further (ulimit -f); raise that limit and resume",
-            errno.EROFS: "the disk is read-only; give a writable folder with --out DIR",
-            errno.EACCES: "permission is denied; give a writable folder with --out DIR",
-            errno.EPERM: "permission is denied; give a writable folder with --out DIR",
-            errno.ENOTDIR: "a part of this path is a file, not a folder",
-            errno.EEXIST: "a file of that name is in the way",
-            errno.ELOOP: "it is a symbolic link, which is not followed; remove it",
-        }.get(error.errno or 0, error.strerror or str(error))
+        known = {**_FULL, **_WRONG_PLACE}
+        advice = known.get(error.errno or 0, error.strerror or str(error))
         raise BadInput(f"cannot write {path}: {advice}") from error
+
+
+def in_words(error: OSError) -> str:
+    """An error of the system whose place nobody explained: of a full disk, what to do."""
+    advice = _FULL.get(error.errno or 0)
+    return f"cannot write {error.filename or 'a file'}: {advice}" if advice else str(error)
 
 
 @contextmanager
@@ -170,12 +179,12 @@ def only_process(path: Path) -> Iterator[bool]:
     """
     with ExitStack() as stack:
         with explained(path):  # and nothing else: what the body does is not about this file
-            file = stack.enter_context(open(_open_lock(path), "r+b"))
+            # Without a buffer, which would be written once more, and fail again, when it is closed.
+            file = stack.enter_context(open(_open_lock(path), "r+b", buffering=0))
         if not _locks_soon(file.fileno()):
             yield False
             return
         with explained(path):
             file.truncate(0)
             file.write(f"{os.getpid()}\n".encode())
-            file.flush()
         yield True

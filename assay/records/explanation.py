@@ -23,6 +23,8 @@ _WHERE = re.compile(
     r" \(it fails only .*\)$|; in other cases .*$|; where the output is right, .*$"
     r"|^in some rows, |^where it does not raise, "
 )
+# Two mistakes that fit equally well, each perhaps with a clause after a colon.
+_TIED = re.compile(r"[^:,]*(: [^,]*)?, or ")
 # What may differ between the words of one error.
 _NUMBERS_AND_DTYPES = re.compile(r"\b(b?float16|half|bf16|fp16)\b|\d+", re.IGNORECASE)
 
@@ -40,7 +42,7 @@ class Explanation:
         parts = [f"likely cause: {shown.cause}"] if shown.cause else []
         parts.append(f"{shown.metric}: {shown.reason}")
         if shown.workload:
-            probe = _probe_of(shown.metric)
+            probe = probe_of(shown.metric)
             named = f"--probe {probe} " if probe else ""
             parts.append(f"to repeat it: {named}--workload {shown.workload.name}")
         if self.also:
@@ -50,9 +52,22 @@ class Explanation:
         return "; ".join(parts)
 
 
-def _probe_of(metric: str) -> str:
-    """The probe behind a metric: its own name, but for those of a check on a workload."""
-    if metric in (*NO_VERDICTS, "load"):
+def names_mistake(cause: str | None) -> bool:
+    """True for a cause that says why values are wrong, not only where."""
+    return bool(cause) and not cause.startswith(_PLACES)
+
+
+def brief_cause(cause: str) -> str:
+    """A likely cause in one clause, without where it shows; says so where another fits as well."""
+    plain = _without_place(cause)
+    head = re.split(r": |, or |; ", plain)[0]
+    return f"{head} (another cause fits too: see below)" if _TIED.match(plain) else head
+
+
+def probe_of(metric: str) -> str:
+    """The probe behind a metric: its own name, but for those of a check on a workload; empty where
+    there is none, or several ended together."""
+    if metric in (*NO_VERDICTS, "load") or "+" in metric:
         return ""
     if tensor := re.fullmatch(rf"{ERROR_OVER_BUDGET}(\w+)|gradient_of_\w+", metric):
         return "accuracy" if tensor[1] in ("out", "lse") else "gradients"
@@ -109,6 +124,10 @@ def _mistake(failure: Measurement) -> str:
         return f"{failure.metric}: {failure.reason}"
     if place := next((place for place in _PLACES if cause.startswith(place)), None):
         return place
+    return _without_place(cause).partition(", or ")[0]
+
+
+def _without_place(cause: str) -> str:
     while (plain := _WHERE.sub("", cause)) != cause:
         cause = plain
-    return cause.partition(", or ")[0]
+    return cause

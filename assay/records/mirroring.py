@@ -5,7 +5,6 @@ mirror knows what its tracker has. A tracker that fails is left out from there o
 the end; neither the records nor the other trackers notice.
 """
 
-import difflib
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from assay import plugins
-from assay.errors import BadInput, CannotRunHere
+from assay.errors import BadInput, CannotRunHere, unknown_name
 from assay.records.durable import only_process
 from assay.records.points import TrackedPoint, TrackedPoints
 from assay.records.run import RunFolder, archived_records
@@ -60,9 +59,7 @@ def chosen(names: str) -> tuple[str, ...]:
     entries = tuple(dict.fromkeys(names.split(",")))
     for entry in entries:
         if entry not in known:
-            close = difflib.get_close_matches(entry.lower(), known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-            raise BadInput(f"there is no tracker {entry!r}; {hint}")
+            raise BadInput(unknown_name("tracker", entry, known))
     return entries
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import BadInput, CannotRunHere
+from assay.installation import how_to_add
 from assay.records import confined, log
 from assay.records.durable import explained, require_utf8
 from assay.records.identity import digest
@@ -57,6 +58,11 @@ class Records:
         self._folders = runs_below(results)
         if not self._folders:
             raise BadInput(f"there is no run below {results}; run a study first, or give --out DIR")
+        if archived := [folder.path for folder in self._folders if folder.archive.is_file()]:
+            raise BadInput(
+                f"{archived[0]} is archived, and queries read the logs of runs alone; its records "
+                "are read with assay.load_records, in Python"
+            )
         self._index = results / INDEX_FOLDER
         self._logs = [path for folder in self._folders for path in folder.logs()]
         for path in (*self._logs, *(folder.run_file for folder in self._folders)):
@@ -255,7 +261,7 @@ def _connected() -> Iterator[Any]:
     try:
         import duckdb
     except ModuleNotFoundError as error:
-        raise CannotRunHere("queries need DuckDB: pip install 'assay[report]'") from error
+        raise CannotRunHere(f"queries need DuckDB: {how_to_add('report')}") from error
     connection = duckdb.connect(config={"preserve_insertion_order": "false", **confined.CONFIG})
     try:
         yield connection

@@ -22,7 +22,7 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from assay.errors import BadInput, CannotRunHere
+from assay.errors import BadInput, CannotRunHere, did_you_mean
 from assay.host import CHECKOUT
 from assay.records import log
 from assay.records.durable import (
@@ -156,10 +156,19 @@ def open_run(path: Path) -> tuple[RunFolder, Run]:
     folder = RunFolder(path=Path(path))
     if not folder.run_file.is_file():
         raise BadInput(
-            f"{path} is not the folder of a run: it holds no {RUN_FILE}. "
+            f"{path} is not the folder of a run: it holds no {RUN_FILE}. {_nearest(folder.path)}"
             "Runs lie in results/<study>/<run_id>"
         )
     return folder, _decode(folder.run_file, Run)
+
+
+def _nearest(path: Path) -> str:
+    """A question about the run that may be meant: the newest of a study, or of a name like this."""
+    if inside := sorted(file.parent for file in path.glob(f"*/{RUN_FILE}")):
+        return f"did you mean {inside[-1]}? "
+    beside = sorted(str(file.parent) for file in path.parent.glob(f"*/{RUN_FILE}"))
+    hint = did_you_mean(str(path), beside)
+    return f"{hint} " if hint else ""
 
 
 def last_session(folder: RunFolder) -> int:
@@ -168,14 +177,33 @@ def last_session(folder: RunFolder) -> int:
 
 
 def runs_below(results: Path) -> list[RunFolder]:
-    """Every run in a results folder, by study and age; `results` may itself be a run."""
+    """Every run in a results folder, by study and age; `results` may itself be a run, or the folder
+    of a study's runs."""
     if (results / RUN_FILE).is_file():
         return [RunFolder(path=results)]
     if not results.is_dir():
         raise BadInput(
             f"there is no results folder {results}; run a study first, or give --out DIR"
         )
-    return [RunFolder(path=file.parent) for file in sorted(results.glob(f"*/*/{RUN_FILE}"))]
+    files = (*results.glob(f"*/{RUN_FILE}"), *results.glob(f"*/*/{RUN_FILE}"))
+    return [RunFolder(path=file.parent) for file in sorted(files)]
+
+
+def some_runs_below(results: Path) -> list[RunFolder]:
+    """The same; BadInput where there is none."""
+    folders = runs_below(results)
+    if not folders:
+        raise BadInput(
+            f"there is no run in {results}: it holds no {RUN_FILE}, nor does any folder in it; "
+            "runs lie in results/<study>/<run_id>"
+        )
+    return folders
+
+
+def newest_first(results: Path) -> list[RunFolder]:
+    """Every run of every study in a results folder, if it is there, by the times in their names."""
+    folders = (file.parent for file in results.glob(f"*/*/{RUN_FILE}"))
+    return [RunFolder(path=path) for path in sorted(folders, key=lambda p: p.name, reverse=True)]
 
 
 def newest_run(results: Path) -> Path:
@@ -243,9 +271,7 @@ def read_log(file: Path) -> log.LogContent:
 
 def load_records(path: str | Path) -> list[Record]:
     """The records of a run, or of every run below a results folder: each cell's last attempt."""
-    return current(
-        [record for folder in runs_below(Path(path)) for record in _all_attempts(folder)]
-    )
+    return current([r for folder in some_runs_below(Path(path)) for r in _all_attempts(folder)])
 
 
 def _all_attempts(folder: RunFolder) -> list[Record]:

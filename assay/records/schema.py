@@ -33,8 +33,10 @@ CELL_SECONDS = "cell_seconds"
 CELL_PROGRESS = "cell_progress"
 # A remark on a subject: what it changed that all code of its process shares.
 SHARED_STATE = "shared_state"
+# Remarks on a cell: the machine was busy, and that it was measured by an earlier run.
+MACHINE_LOAD, REUSED = "machine_load", "reused"
 # What is recorded of a cell itself and is no result.
-CELL_METRICS = (CELL_SECONDS, CELL_PROGRESS, SHARED_STATE)
+CELL_METRICS = (CELL_SECONDS, CELL_PROGRESS, SHARED_STATE, MACHINE_LOAD, REUSED)
 
 # Begins the metrics of instruments that were given a known quantity.
 CALIBRATION = "calibration."

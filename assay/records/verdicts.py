@@ -9,6 +9,8 @@ SUITES = ("suite", "decode_suite")  # the stages that judge on cases of their ow
 CHECKING = (*SUITES, "check")  # the stages that judge and measure no cost
 # The metric of an error as a share of what the accuracy check allows; the tensor's name follows.
 ERROR_OVER_BUDGET = "error_over_budget_"
+# An error of so many budgets is one of a value that must be exact: its budget is next to nothing.
+EXACTLY = 1e30
 # Metrics of a check that is made within a cell of another stage begin like this.
 _WITHIN = (ERROR_OVER_BUDGET, "accuracy")
 # Metrics that say inside which limits an implementation was checked, and under which further
@@ -19,12 +21,12 @@ NO_VERDICTS = (LIMITS, CONDITIONS)
 WRONG = ("failed", "oom", "timeout")
 NOT_BELIEVED = "not believed"  # begins the reason of a number that cannot be true
 # The end of the reason of a probe with failing cases.
-_FAILING = re.compile(r"; (\d+ of \d+) cases fail$")
+_FAILING = re.compile(r"; (\d+ of \d+) cases fail(?:, (\d+) not run)?$")
 # The reason of a probe that had no time for all its cases; its status is timeout.
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
 _UNDECLARED = "undeclared: "
-_UNSUPPORTED = re.compile(r"(\d+) cases unsupported: ")
+_UNSUPPORTED = re.compile(r"(?:^|; )(\d+) cases unsupported: ")
 _PARTIAL = re.compile(r"(\d+ of \d+) cases run in its time")
 
 
@@ -60,15 +62,27 @@ def cases_run(record: Measurement) -> str | None:
     return match[1] if match else None
 
 
-def failing(count: int, ran: int) -> str:
-    """The end of the reason of a probe with failing cases."""
-    return f"; {count} of {ran} cases fail"
+def failing(count: int, ran: int, not_run: int = 0) -> str:
+    """The end of the reason of a probe with failing cases; enough of them end it early."""
+    return f"; {count} of {ran} cases fail" + (f", {not_run} not run" if not_run else "")
 
 
 def cases_failing(record: Measurement) -> str | None:
     """Cases that fail a probe, as `3 of 60`; None where none does or a single one was run."""
     match = _FAILING.search(record.reason or "")
     return match[1] if match else None
+
+
+def count_cases(record: Measurement) -> tuple[int, int]:
+    """Cases that a probe judged, and those it was asked to; a check of one workload is a case."""
+    judged, reason = len(record.samples) or int(record.value is not None), record.reason or ""
+    if match := _FAILING.search(reason):
+        judged = int(match[1].split()[-1])
+        return judged, judged + int(match[2] or 0)
+    if planned := cases_run(record) or cases_of_all(record):
+        return judged, int(planned.split()[-1])
+    refused = _UNSUPPORTED.search(reason)
+    return judged, judged + int(refused[1]) if refused else max(1, judged)
 
 
 def unsupported(count: int, reason: str | None) -> str:

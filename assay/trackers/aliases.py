@@ -61,6 +61,7 @@ PLACES = (
     "notes", "log_interval", "logging_steps", "save_steps", "save_strategy", "group",
 )  # fmt: skip
 _ADAMW = ("adamw_torch", "adamw_torch_fused", "adamw_hf")
+_MOST = 1 << 53  # a batch, its parts, devices: beyond it nobody counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,15 +155,18 @@ def _batch(config: Mapping[str, Any], run: TrackerRun) -> tuple[str, list[str], 
     words = " × ".join(factors)
     if factors[0].startswith("per_device"):
         devices = config.get("world_size") or run.metadata.gpu_count
-        if not isinstance(devices, int):
+        if not _is_count(devices):
             return None
-        product, words = product * devices, f"{words} × {devices} devices"
+        product, words = product * int(devices), f"{words} × {devices} devices"
     return str(product), factors, words
 
 
 def _numbers(config: Mapping[str, Any], *names: str) -> bool:
-    values = [config.get(name) for name in names]
-    return all(isinstance(v, int | float) and v > 0 and float(v).is_integer() for v in values)
+    return all(_is_count(config.get(name)) for name in names)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < _MOST and value == int(value)
 
 
 def _dtype(config: Mapping[str, Any], run: TrackerRun) -> tuple[str, list[str], str] | None:

@@ -13,9 +13,10 @@ import re
 from dataclasses import dataclass, fields
 from typing import Any
 
-from assay.errors import BadInput
+from assay.errors import BadInput, did_you_mean
 
 DTYPES = ("float32", "float16", "bfloat16")
+_DTYPE_ALIASES = {"fp32": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
 MASKS = ("causal", "full")
 # What the numbers are like (assay/workloads/values.py) and how they lie in memory.
 VALUES = ("normal", "small", "large", "huge", "onehot", "ties", "denormal")
@@ -34,6 +35,11 @@ _NUMBERS = {
     "packed": "packed",
 }
 _FLAGS = ("padded", "masked")
+
+
+def full_dtypes(text: str) -> str:
+    """Dtypes, comma between, with the short names that people type written out."""
+    return ",".join(_DTYPE_ALIASES.get(name.lower(), name) for name in text.split(","))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +137,8 @@ def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
         match = re.fullmatch(r"([a-z]+)(\d+)", part)
         if part in MASKS:
             values["causal"] = part == MASKS[0]
-        elif part in DTYPES:
-            values["dtype"] = part
+        elif (dtype := full_dtypes(part)) in DTYPES:
+            values["dtype"] = dtype
         elif part in _FLAGS:
             values[part] = True
         elif part in VALUES:
@@ -144,9 +150,12 @@ def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
         elif match and match[1] == "s":
             values["query_length"] = values["key_length"] = int(match[2])
         else:
+            words = (*MASKS, *DTYPES, *_FLAGS, *VALUES, *LAYOUTS)
+            hint = did_you_mean(part, words)
             raise BadInput(
-                f"workload {name!r}: {part!r} is not understood; write for example "
-                "b1_h8_kv2_q113_k1023_d64_causal_float32, b1_h8_s128, or captured:STORE#RECORD"
+                f"workload {name!r}: {part!r} is not understood; {hint and f'{hint} '}write for "
+                "example b1_h8_kv2_q113_k1023_d64_causal_float32, b1_h8_s128, or "
+                "captured:STORE#RECORD"
             )
     if "heads" in values:
         values.setdefault("kv_heads", values["heads"])

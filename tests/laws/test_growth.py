@@ -1,10 +1,13 @@
 """Exponents and polynomials of known curves, and refusals where nothing can be fitted."""
 
+import re
+
 import numpy as np
 import pytest
 from law_records import LENGTHS, record, workload
 
 from assay.laws.growth import exponents, fit_polynomial
+from assay.reports.law_tables import exponents_table
 
 PEAK = "forward_peak_bytes"
 
@@ -134,3 +137,17 @@ def test_as_many_terms_as_points_have_no_known_error():
 def test_slope_is_the_derivative():
     polynomial = fit_polynomial(points_of(2.0, 300.0, 4e4))
     assert polynomial.slope(1000.0) == pytest.approx(4000.0 + 300.0)
+
+
+def test_an_exponent_that_says_little_is_no_law():
+    """An interval from -0.7 to 4.5 stood in the table as an exponent of 1.9."""
+    (noisy,) = exponents(curve(lambda s: s**2 * (1 + (s == 2048)), lengths=(1024, 2048, 4096)))
+    (plain,) = exponents(curve(lambda s: 7.0 * s**2))
+    assert plain.is_certain and not noisy.is_certain
+    entries = [row[3] for row in exponents_table([noisy, plain]).entries]
+    assert re.fullmatch(r"too uncertain \(-?\d+\.\d to \d+\.\d\)", entries[0].text)
+    assert entries[1].text == "2.000"
+    assert [row[-1].text for row in exponents_table([noisy, plain]).entries] == [
+        "—",
+        "100% quadratic",
+    ]

@@ -6,8 +6,10 @@ from law_records import record, workload
 
 from assay.laws.noise import AA, PLANTED, difference, noise_of
 from assay.laws.quantiles import upper_bound
-from assay.laws.regression import changes
+from assay.laws.regression import changes, lost_times
+from assay.records.check_answer import Answer
 from assay.reports.tables.noise import tables
+from assay.verbs._regression import Since
 
 ROUNDS = 20
 
@@ -106,3 +108,27 @@ def test_another_that_became_faster_is_no_slowdown(quiet):
 def test_without_a_measure_of_noise_nothing_is_called_slower():
     (change,) = changes([timed("sdpa", 2.0, 1)], [timed("sdpa", 1.0, 2)])
     assert change.threshold is None and not change.slower
+
+
+def against(compared, own="PASS", *, lost=()):
+    since = Since(run="RUN", compared=compared, lost=lost)
+    return since.answer(Answer(word=own, lines=(own,)))
+
+
+def test_the_gate_passes_nothing_that_it_did_not_judge(quiet):
+    """`--against` said PASS where no threshold was known, where the run itself failed, and where a
+    time had run out of memory."""
+    then, slow = [timed("sdpa", 1.0, 2), timed("eager", 1.0, 3)], timed("sdpa", 2.0, 1)
+    assert against(changes([slow], then)).startswith("INCOMPLETE  none of 1 time could be judged")
+    same = [timed("sdpa", 1.0, 1), timed("eager", 1.0, 4), *quiet]
+    assert against(changes(same, then)).startswith("PASS  none of 2 times is slower")
+    assert "1 not judged: the noise was not measured" in against(changes(same, then))
+    assert against(changes(same, then), "FAIL").startswith("FAIL  none of 2 times is slower")
+    shared = {"subject": "eager", "workload": workload(), "reason": "8 GiB are too few"}
+    oom = record("latency", status="oom", **shared)
+    other = record("memory", status="oom", **shared)
+    lost = lost_times([same[0], oom, *quiet], then)
+    answer = against(changes([same[0], *quiet], then), lost=lost)
+    assert answer.startswith("FAIL  1 time of RUN lost, such as eager") and "8 GiB" in answer
+    (gone,) = lost_times([same[0], other], then)
+    assert gone.reason is None  # nobody asked for it

@@ -1,6 +1,8 @@
 """The lock that keeps a folder to one process, and what it leaves to others."""
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -8,7 +10,7 @@ import sys
 import pytest
 
 from assay.errors import BadInput, CannotRunHere
-from assay.records.durable import is_locked, only_process, waiting_for_others
+from assay.records.durable import in_words, is_locked, only_process, waiting_for_others
 
 HOLD_AND_FORK = """
 import os, sys, time
@@ -95,3 +97,24 @@ def test_a_lock_that_cannot_be_made_is_bad_input(tmp_path):
         only_process(tmp_path / "file" / "lock"),
     ):
         pass
+
+
+def test_a_lock_on_a_full_disk_is_refused_with_what_to_do(tmp_path):
+    """The bytes that could not be written were written once more when the file was closed, and that
+    error, which names neither the file nor what to do, came in place of ours."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        refusal = pytest.raises(BadInput, match=r"lock: .*raise that limit and resume")
+        with refusal, only_process(tmp_path / "lock"):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_that_nobody_explained_has_words_too():
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "results/scratch")
+    assert in_words(full).startswith("cannot write results/scratch: the disk is full; free some")
+    assert "cannot write a file" in in_words(OSError(errno.EDQUOT, "quota"))
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory", "x.json")
+    assert in_words(missing) == str(missing)

@@ -101,6 +101,7 @@ def test_the_command_names_a_probe_that_there_is():
         "error_over_budget_dv": "--probe gradients ",
         "gradient_of_q_alone": "--probe gradients ",
         "load": "",
+        "accuracy+latency": "",
         "purity": "--probe purity ",
     }.items():
         (only,) = explained([failure(metric)])

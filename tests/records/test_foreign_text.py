@@ -46,6 +46,15 @@ def test_nothing_is_left_that_a_terminal_obeys(text, wanted):
     ("text", "wanted"),
     [
         ("xox" + "b-123456-abcdef", "<secret>"),
+        *(
+            (f"a {start + 'A1b2C3d4' * 4}", "a <secret>")
+            for start in ("sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "wandb_v1_")
+        ),
+        *((f"id {start}{'A1B2' * 4}", "id <secret>") for start in ("AKIA", "ASIA")),
+        ("BeArEr abcdefgh.ij", "BeArEr <secret>"),
+        ("https://me:word@host/x", "https://<secret>@host/x"),
+        (f"api-Key: {HEX}", "api-Key: <secret>"),
+        ("A_TOKEN=abcdefgh", "A_TOKEN=<secret>"),
         ("cookie eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl;", "cookie <secret>;"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\nx\n-----END RSA PRIVATE KEY-----!", "<secret>!"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE cut off", "<secret>"),
