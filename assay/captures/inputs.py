@@ -2,6 +2,7 @@
 
 captured:captures/smollm2                     every record that has q, k and v
 captured:captures/smollm2#layer=3;phase=decode    some of them, as Store.find takes it
+captured:captures/flax#scale=1.0              with the scale of those that do not say theirs
 """
 
 from dataclasses import replace
@@ -19,6 +20,7 @@ from assay.workloads.spec import DTYPES, WorkloadSpec
 from assay.workloads.workload import Captured, Workload
 
 PREFIX = "captured:"
+SCALE = "scale="
 _NEEDED = ("q", "k", "v")
 
 
@@ -29,25 +31,48 @@ def make(spec: WorkloadSpec) -> Workload:
 
 def captured_specs(entry: str, *, seed: int = 0) -> list[WorkloadSpec]:
     """Return the workloads that an entry of WORKLOADS stands for; `seed` draws their gradients."""
-    wanted = entry.partition("#")[2]
+    wanted, scale = _without_scale(entry.partition("#")[2])
     store = Store.open(store_path(entry))
     records = store.find(wanted) if wanted else store.manifest().records
     usable = [record for record in records if not _obstacle(record)]
     if not usable:
         why = _obstacle(records[0]) if records else "it has no records"
         raise BadInput(f"{entry}: none of {len(records)} records is a workload: {why}")
-    return [_spec(store, record, seed) for record in usable]
+    return [_spec(store, record, seed, scale) for record in usable]
 
 
-def workload_entry(path: Path, records: str | None = None) -> str:
-    """Return the entry of WORKLOADS that stands for some records of a store, or for all."""
+def _without_scale(wanted: str) -> tuple[str, float | None]:
+    """The records that an entry wants, and the scale that it gives those that have none."""
+    words = wanted.split(";")
+    scales = [word.removeprefix(SCALE) for word in words if word.startswith(SCALE)]
+    return ";".join(w for w in words if not w.startswith(SCALE)), (
+        _number(scales) if scales else None
+    )
+
+
+def _number(scales: list[str]) -> float:
+    try:
+        (scale,) = map(float, scales)
+    except ValueError:
+        scale = 0.0
+    if not 0 < scale < float("inf"):
+        raise BadInput(f"the scale is {','.join(scales)!r}; wanted one number above 0, such as 1.0")
+    return scale
+
+
+def workload_entry(path: Path, records: str | None = None, scale: float | None = None) -> str:
+    """Return the entry of WORKLOADS that stands for some records of a store, or for all; `scale` is
+    of those that do not say theirs."""
     if path.is_file():
         raise BadInput(
             f"{path} is a file, wanted a store; `assay capture import {path} --to DIR` makes one"
         )
     Store.open(path)
-    chosen = f"#{records.replace(',', ';')}" if records else ""
-    return f"{PREFIX}{path}{chosen}"
+    words = [
+        *([records.replace(",", ";")] if records else []),
+        *([f"{SCALE}{scale}"] if scale is not None else []),
+    ]
+    return f"{PREFIX}{path}#{';'.join(words)}" if words else f"{PREFIX}{path}"
 
 
 def store_path(entry: str) -> Path:
@@ -73,14 +98,18 @@ def _obstacle(record: CaptureRecord) -> str | None:
     return None
 
 
-def _spec(store: Store, record: CaptureRecord, seed: int) -> WorkloadSpec:
+def _spec(store: Store, record: CaptureRecord, seed: int, given: float | None) -> WorkloadSpec:
     q, k = record.tensors["q"], record.tensors["k"]
     tensors = store.read(record) if "mask" in record.tensors else {}
     visibility = captured_visibility(record, tensors)
     batch, heads, queries, dim = q.shape
-    scale = record.scalars.get("scale")
+    scale = record.scalars.get("scale", given)
     if not isinstance(scale, float | int):
-        raise BadInput(f"{record.name} does not say its scale; wanted a number among its scalars")
+        raise BadInput(
+            f"{record.name} does not say what its scores are multiplied with: give that number, "
+            "as in `assay replay STORE --scale 1.0` (1 where q is scaled before, "
+            f"{dim**-0.5:.6g} for one over the root of {dim})"
+        )
     return WorkloadSpec(
         batch=batch,
         heads=heads,

@@ -26,6 +26,7 @@ Order = Literal["BHSD", "BSHD"]
 Alignment = Literal["bottom-right", "top-left"]
 MODES, ORDERS, ALIGNMENTS = get_args(Mode), get_args(Order), get_args(Alignment)
 Scalar = bool | int | float | str | None
+TOKENS = "tokens"  # in the model of a run: the tokens of its text, as a JSON list
 # Axes of the tensors of a call, where whoever captured it says no others: B rows, H query heads,
 # K heads of k and v, Q queries, S keys, D and E features.
 LAYOUTS = {
@@ -179,7 +180,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, tag="end", tag_field
         """Return the counts in words."""
         dropped = ", ".join(f"{count} ({reason})" for reason, count in self.dropped.items())
         size = f"{self.bytes / 1e6:.1f} MB"
-        return f"captured {self.records} records, {size}; dropped {dropped or 'none'}"
+        noun = "record" if self.records == 1 else "records"
+        return f"captured {self.records} {noun}, {size}; dropped {dropped or 'none'}"
 
 
 ManifestLine = CaptureRun | CaptureRecord | DroppedCalls | RunSummary

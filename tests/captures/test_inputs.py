@@ -148,7 +148,7 @@ def test_a_record_that_changed_after_planning_is_refused(store):
         ({"dtype": "float64"}, "float64"),
         ({"bias": True}, "other numbers than 0"),
         ({"per_head": True}, "differs between heads"),
-        ({"scale": None}, "does not say its scale"),
+        ({"scale": None}, "does not say what its scores are multiplied with"),
     ],
 )
 def test_what_is_no_workload_says_why(store, change, reason):

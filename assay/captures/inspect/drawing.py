@@ -22,6 +22,7 @@ _LEGEND_WIDTH, _LEGEND_HEIGHT, _LEGEND_STEPS = 96, 9, 8
 # Every how many places a label may stand.
 _INTERVALS = (1, 2, 4, 5, 8, 10, 16, 20, 25, 32, 50, 64, 100, 128, 200, 250, 500, 1000, 5000)
 _LABEL_ROOM = 15  # between the middles of two labels of rows
+_NAMES_HEIGHT = 48  # of names of columns
 _PLOT_HEIGHT = 260
 _PLOT_LEFT, _PLOT_RIGHT, _PLOT_TOP, _PLOT_BOTTOM = 54, 20, 30, 46
 _PLOT_TOPS = (0.04, 0.08, 0.2, 0.4, 0.6, 0.8, 1.0)  # of a linear axis: their quarters are short
@@ -44,6 +45,7 @@ class HeatMap:
     row_label: str
     column_label: str
     row_names: tuple[str, ...] = ()  # numbers from 0 on where there are none
+    column_names: tuple[str, ...] = ()  # likewise; written upright
     # Where a cell stands for several places: how many there are along each side.
     row_places: int | None = None
     column_places: int | None = None
@@ -128,7 +130,8 @@ def heat_map(drawn: HeatMap, *, label: str) -> str:
         *_row_labels(drawn, height, cell_height),
         *_column_labels(drawn, width, cell_width, _MAP_TOP + height + 15),
     )
-    return _svg(parts, height=_MAP_TOP + height + _MAP_BOTTOM, label=label)
+    bottom = _MAP_BOTTOM + (_NAMES_HEIGHT if drawn.column_names else 0)
+    return _svg(parts, height=_MAP_TOP + height + bottom, label=label)
 
 
 def histogram_plot(drawn: HistogramPlot, *, label: str) -> str:
@@ -220,6 +223,13 @@ def _row_labels(drawn: HeatMap, height: float, cell_height: float) -> Iterator[s
 
 def _column_labels(drawn: HeatMap, width: float, cell_width: float, y: float) -> Iterator[str]:
     places = drawn.column_places or drawn.columns
+    if drawn.column_names:
+        for place, index in _marks(drawn.columns, places, cell_width, _LABEL_ROOM):
+            at = f"translate({_MAP_LEFT + place * cell_width + 4:.1f} {y - 8:.1f}) rotate(-90)"
+            name = escape(drawn.column_names[index])
+            yield f'<text transform="{at}" text-anchor="end">{name}</text>'
+        yield _text(_MAP_LEFT + width / 2, y + 16 + _NAMES_HEIGHT, drawn.column_label, "middle")
+        return
     for place, index in _marks(drawn.columns, places, cell_width, len(str(places)) * _LETTER + 8):
         yield _text(_MAP_LEFT + place * cell_width, y, str(index), "middle")
     yield _text(_MAP_LEFT + width / 2, y + 16, drawn.column_label, "middle")

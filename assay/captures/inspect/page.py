@@ -35,8 +35,8 @@ def page(inspection: Inspection) -> str:
     """The page as HTML."""
     details = [*inspection.runs_tables(), *inspection.tensors_tables()]
     body = (
-        *_section("overview", "All layers and heads", overview(inspection.sites)),
-        *_section("layers", "Layer by layer", by_layer(inspection.sites)),
+        *section("overview", "All layers and heads", overview(inspection.sites)),
+        *section("layers", "Layer by layer", by_layer(inspection.sites)),
         tables("records", "Captured calls", inspection.calls_tables()),
         folded("details", "Runs and tensors", details),
     )
@@ -71,7 +71,8 @@ def _facts(inspection: Inspection) -> Iterator[str]:
         yield f"only {', '.join(sorted(cuts))}, renumbered from 0"
 
 
-def _section(name: str, heading: str, figures: Sequence[Figure]) -> Iterator[str]:
+def section(name: str, heading: str, figures: Sequence[Figure]) -> Iterator[str]:
+    """Lines of a section of figures; none where there is nothing to draw."""
     drawn = [figure for figure in figures if figure.panels]
     if not drawn:
         return

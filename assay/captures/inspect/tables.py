@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from assay.captures.inspect.sites import SiteSummary, site_summaries
 from assay.captures.inspect.summary import CallSummary, TensorSummary
-from assay.captures.manifest import CaptureRun, Manifest
+from assay.captures.manifest import TOKENS, CaptureRun, Manifest
 from assay.reports.numerals import DASH, counted, number, size_in_bytes
 from assay.reports.table import Entry, Table
 
@@ -98,7 +98,7 @@ def model_facts(run: CaptureRun) -> list[str]:
     return [
         value if isinstance(value, str) else f"{value:,} {name}"
         for name, value in run.model.items()
-        if value is not None
+        if value is not None and name != TOKENS
     ]
 
 

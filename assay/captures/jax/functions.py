@@ -1,17 +1,21 @@
 """Attention cores: where q, k and v become visible, though no module takes or returns them.
 
 Three places: a Flax method `attend(q, k, v, mask, ...)` of the attention module,
-`jax.nn.dot_product_attention`, and a pair of `jnp.einsum` that makes scores and applies weights.
+`jax.nn.dot_product_attention`, and a pair of `jnp.einsum` that makes scores and applies weights; of
+the pair in Flax's own attention the scale and the mask are known too.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax.linen import attention as linen_attention
+from flax.nnx.nn import attention as nnx_attention
 
 from assay.captures.jax import einsum as jax_einsum
 from assay.captures.jax.forward_pass import active
@@ -36,17 +40,21 @@ class CoreDetector:
         self.core: AttentionCore | None = None
         self.saw_inner = False  # another attention ran inside this one
         self._scores: jax_einsum.Scores | None = None
+        self._flax: AttentionCore | None = None  # of Flax's own weights: mask and scale
 
     def see_einsum(self, equation: str, operands: tuple[Any, ...], out: jax.Array) -> None:
         """Look at one einsum of two arrays."""
         scores = self._scores
         if scores and (tensors := jax_einsum.weighted(scores, equation, operands, out)):
-            self.core = AttentionCore(
-                tensors=tensors, order=scores.order, implementation="jnp.einsum"
-            )
-            self._scores = None
+            known = self._flax or AttentionCore(tensors={}, implementation="jnp.einsum")
+            self.core = replace(known, tensors=known.tensors | tensors, order=scores.order)
+            self._scores = self._flax = None
         elif scores := jax_einsum.scores(equation, operands, out):
-            self._scores = scores
+            self._scores, self._flax = scores, None
+
+    def see_flax_weights(self, core: AttentionCore) -> None:
+        """Take what Flax's own function made weights of, whose scores were seen just before."""
+        self._flax = core if self._scores else None
 
 
 def from_attend(arguments: dict[str, Any], out: Any) -> AttentionCore | None:
@@ -81,8 +89,11 @@ def replacements(
 
     `see_alone` gets the core of a call that no attention module made.
     """
+    weights = "dot_product_attention_weights"
     return {
         (jnp, "einsum"): _einsum,
+        (linen_attention, weights): _flax_weights,
+        (nnx_attention, weights): _flax_weights,
         (jax.nn, "dot_product_attention"): functools.partial(_attention, see_alone=see_alone),
     }
 
@@ -98,6 +109,42 @@ def _einsum(original: Callable) -> Callable:
         return out
 
     return einsum
+
+
+def _flax_weights(original: Callable) -> Callable:
+    """Flax divides q by the root of its width before it makes scores, and masks them itself."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def dot_product_attention_weights(*args: Any, **options: Any) -> Any:
+        result = original(*args, **options)
+        if not active.ignoring:
+            arguments = signature.bind(*args, **options)
+            arguments.apply_defaults()
+            for each in active.passes:
+                if each.detectors:
+                    each.detectors[-1].see_flax_weights(_from_flax(arguments.arguments))
+        return result
+
+    return dot_product_attention_weights
+
+
+def _from_flax(arguments: dict[str, Any]) -> AttentionCore:
+    mask, bias = arguments["mask"], arguments["bias"]
+    tensors = {} if mask is None and bias is None else {"mask": bias if mask is None else mask}
+    if mask is not None and bias is not None:
+        tensors["bias"] = bias
+    scalars: dict[str, Scalar] = {"causal": bool(arguments.get("is_causal")), "scale": 1.0}
+    if arguments["dropout_rate"] and not arguments["deterministic"]:
+        scalars["dropout"] = float(arguments["dropout_rate"])
+    if scalars["causal"]:
+        scalars["alignment"] = "top-left"
+    return AttentionCore(
+        tensors={name: jnp.asarray(tensor) for name, tensor in tensors.items()},
+        implementation="flax.dot_product_attention",
+        scalars=scalars,
+        adds_mask=mask is None and bias is not None,
+    )
 
 
 def _attention(original: Callable, *, see_alone: Callable[[AttentionCore], None]) -> Callable:

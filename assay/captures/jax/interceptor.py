@@ -1,5 +1,6 @@
 """Interceptor of Flax methods: puts together what one attention was given and gave."""
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ class FlaxInterceptor:
         self._model = model
         self._is_attention = is_attention
         self._scale = scale
+        self._without_scale: set[str] = set()  # sites that were pointed out
 
     def description(self) -> str:
         """Sentence on what is looked for, for a user who found nothing captured."""
@@ -119,6 +121,8 @@ class FlaxInterceptor:
         scalars = scalars | core.scalars
         if self._scale is not None:
             scalars["scale"] = self._scale
+        if "q" in tensors and "scale" not in scalars:
+            self._point_out(site)
         mask = tensors.get("mask")
         if mask is not None and mask.dtype != bool and not core.adds_mask:
             # Flax masks are true where a query may attend, in any dtype; what is added is a bias.
@@ -133,3 +137,14 @@ class FlaxInterceptor:
             countable=forward_pass.countable(),
         )
         forward_pass.sink.emit(call, forward_pass.position(site), tensors | outputs)
+
+    def _point_out(self, site: str) -> None:
+        """Tell at once, and once, of a site whose records cannot be replayed as they are."""
+        if not self._without_scale:
+            print(
+                f"assay: {site} makes its scores by einsum, which does not show their scale: "
+                "capture with scale=NUMBER, or replay with `assay replay --scale NUMBER` (1 where "
+                "q is scaled before)",
+                file=sys.stderr,
+            )
+        self._without_scale.add(site)
