@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny_gpt2 import config, single_parts
 
 from assay.correctness.models import tiny
 from assay.errors import BadInput
@@ -141,6 +142,16 @@ def test_a_size_beyond_the_file_takes_no_memory(saved, size, value):
     config = {**checkpoint.identity(saved).config, size: value}
     message = refusal(rewritten(saved, config=json.dumps(config)))
     assert re.search(r"numbers and the configuration of a model of|no model has", message)
+
+
+def test_every_part_of_ours_can_be_counted_without_memory():
+    """Else a size beyond the file would go by: only a user's part may look at values."""
+    for name in single_parts():
+        kind = variants.model_class(variants.parse(name))
+        with torch.device("meta"):
+            counted = kind(config(name))
+        made = kind(config(name))
+        assert [p.shape for p in counted.parameters()] == [p.shape for p in made.parameters()]
 
 
 @pytest.mark.parametrize("seen", ["missing", "unexpected", "shape", "dtype"])

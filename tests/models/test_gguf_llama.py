@@ -154,6 +154,8 @@ def test_a_tokenizer_of_another_kind_is_refused(written, tokenizer, tmp_path, op
         ("llama.feed_forward_length", 97, r"its fields want \[97, 64\]"),
         ("tokenizer.ggml.merges", ["no such"], "merges 'no and such'"),
         ("tokenizer.ggml.merges", ["t"], "merges 't'"),
+        ("tokenizer.ggml.eos_token_id", 1 << 20, "1048576 as tokenizer.ggml.eos_token_id"),
+        ("tokenizer.ggml.eos_token_id", -1, "-1 as tokenizer.ggml.eos_token_id"),
     ],
 )
 def test_fields_that_do_not_fit_the_tensors_are_refused(path, monkeypatch, field, value, says):

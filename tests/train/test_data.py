@@ -235,8 +235,8 @@ def test_documents_that_change_meanwhile_are_refused(prepared, texts, monkeypatc
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"dataset": "nope"}, "no datasets plugin called 'nope'"),
-        ({"tokenizer": "nope"}, "no tokenizers plugin called 'nope'"),
+        ({"dataset": "nope"}, "no dataset 'nope'"),
+        ({"tokenizer": "nope"}, "no tokenizer 'nope'"),
         ({"place": ""}, "the dataset folder is read from a local path; give it as place"),
         ({"validation_percent": 0}, "validation_percent 0 is not between 0 and 100"),
         ({"validation_percent": 100}, "is not between"),

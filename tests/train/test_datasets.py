@@ -1,5 +1,6 @@
 """Datasets: documents in a fixed order with names of their own; what cannot be read is refused."""
 
+import socket
 import sys
 import sysconfig
 from importlib.machinery import ModuleSpec
@@ -159,9 +160,12 @@ def test_wikitext_without_an_article_is_refused(tmp_path):
 
 
 def fake_hub(monkeypatch, load_dataset):
+    listener = socket.create_server(("127.0.0.1", 0))  # for the first try, before the package
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+    monkeypatch.delenv("http_proxy", raising=False)
     package = ModuleType("datasets")
     package.__spec__ = ModuleSpec("datasets", None)
-    package.load_dataset = load_dataset
+    package.load_dataset, package.listener = load_dataset, listener
     monkeypatch.setitem(sys.modules, "datasets", package)
 
 

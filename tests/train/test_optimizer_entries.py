@@ -44,7 +44,7 @@ def weights_after_a_step(prepared, folder, entry: str) -> dict[str, torch.Tensor
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ("adamx", "there is no optimizers plugin called 'adamx'"),
+        ("adamx", "there is no optimizer 'adamx'"),
         ("adamw+theta=5", "'theta=5' in 'adamw+theta=5' sets no option of adamw"),
         ("adamwspam+theta", "wanted NAME=VALUE"),
         ("adamwspam+theta=1+theta=2", "sets theta again"),

@@ -23,6 +23,8 @@ from assay.errors import BadInput
 from assay.train import saved_state
 from assay.train.processes import Processes, device_of
 
+pytestmark = pytest.mark.early  # what they share takes long to set up
+
 KINDS = ("ddp", "fsdp")
 COMPARED = (("GPT2", 64), ("GPT2", 32), ("GPT2_MLA_KV", 64))
 EXACT = 1e-10

@@ -127,11 +127,12 @@ def test_gpt2_without_files_and_hub_says_what_to_do(monkeypatch):
 def test_gpt2_where_no_hub_answers_says_what_to_do(monkeypatch):
     hub = pytest.importorskip("huggingface_hub")
 
-    def unreachable(*args):
+    def unreachable(*args, **options):
         raise ConnectionError("no route to host")
 
     monkeypatch.delenv("ASSAY_GPT2_TOKENIZER", raising=False)
     monkeypatch.setattr(hub, "hf_hub_download", unreachable)
+    monkeypatch.setattr("assay.models.pretrained.hub.answers", lambda: True)
     with pytest.raises(CannotRunHere, match=r"no route to host.*set ASSAY_GPT2_TOKENIZER"):
         module("gpt2").make(iter(()), 0)
 

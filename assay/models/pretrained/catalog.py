@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from assay.errors import BadInput, CannotRunHere
+from assay.errors import BadInput, CannotRunHere, unknown_name
 from assay.models.pretrained import random_weights
 from assay.models.pretrained.language_model import LanguageModel
 
@@ -53,8 +53,8 @@ def open_model(
 
         return huggingface.load(name, **settings)
     raise BadInput(
-        f"there is no model {name!r}; there are {', '.join(names())}, a folder that transformers "
-        "can read, a PATH.gguf of a Llama, or a name on the Hugging Face hub (owner/name)"
+        f"{unknown_name('model', name, names())} A folder that transformers can read, a PATH.gguf "
+        "of a Llama and a name on the Hugging Face hub (owner/name) are taken too"
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import BadInput, CannotRunHere
-from assay.models.pretrained import language_model
+from assay.models.pretrained import hub, language_model
 from assay.models.pretrained.language_model import LanguageModel, ModelIdentity
 
 
@@ -20,7 +20,8 @@ def load(
     language_model.require_packages(packages, purpose=f"the model {name}")
     torch_dtype = language_model.torch_dtype(dtype)
     require_weights(name)
-    model = _model(name, torch_dtype, attention)
+    local = Path(name).is_dir() or not hub.answers()
+    model = _model(name, torch_dtype, attention, local=local)
     digest, why = _digest(name)
     revision = getattr(model.config, "_commit_hash", None)
     if revision is None:
@@ -38,7 +39,9 @@ def load(
             **why,
         },
     )
-    return LanguageModel(language_model.place(model, device), _tokenizer(name), identity)
+    return LanguageModel(
+        language_model.place(model, device), _tokenizer(name, local=local), identity
+    )
 
 
 def require_weights(name: str) -> None:
@@ -57,7 +60,7 @@ def require_weights(name: str) -> None:
         )
 
 
-def _model(name: str, dtype: Any, attention: str) -> Any:
+def _model(name: str, dtype: Any, attention: str, *, local: bool) -> Any:
     import transformers
 
     try:
@@ -68,19 +71,21 @@ def _model(name: str, dtype: Any, attention: str) -> Any:
                 attn_implementation=attention,
                 use_safetensors=True,
                 trust_remote_code=False,
+                local_files_only=local,
             )
     except OSError as error:
         if Path(name).is_dir():
             raise BadInput(f"{name} cannot be loaded: {error}") from error
+        reason = f"{hub.absence()}, and no download is kept." if local else _first_line(error)
         raise CannotRunHere(
             f"there is no folder {name} here, and the Hugging Face hub did not give it: "
-            f"{_first_line(error)} Give a folder, or `smollm2`, which comes with a package"
+            f"{reason} Give a folder, or `smollm2`, which comes with a package"
         ) from error
     except ValueError as error:
         raise BadInput(f"{name} cannot be loaded: {_first_line(error)}") from error
 
 
-def _tokenizer(name: str) -> Any | None:
+def _tokenizer(name: str, *, local: bool) -> Any | None:
     """The model's tokenizer; None where it comes without one.
 
     For a folder without a tokenizer's files, transformers makes one up that knows nothing but its
@@ -89,7 +94,9 @@ def _tokenizer(name: str) -> Any | None:
     import transformers
 
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(
+            name, trust_remote_code=False, local_files_only=local
+        )
     except (OSError, ValueError, KeyError):
         return None
     return tokenizer if len(tokenizer) > len(tokenizer.all_special_ids) else None

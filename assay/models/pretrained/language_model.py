@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from assay import plugins
 from assay.errors import BadInput, CannotRunHere
+from assay.installation import how_to_add
 
 DTYPES = ("float32", "bfloat16", "float16")
 _BYTE_VALUES = 256
@@ -48,14 +49,20 @@ class LanguageModel(NamedTuple):
             )
         return list(text.encode())
 
+    def tokens(self, ids: Sequence[int]) -> list[str]:
+        """The texts of ids, as the tokenizer keeps them; without one, they are letters of ASCII."""
+        if self.tokenizer is not None:
+            return [str(token) for token in self.tokenizer.convert_ids_to_tokens(list(ids))]
+        return [chr(number) if number < 128 else "·" for number in ids]
+
 
 def require_packages(packages: Sequence[str], *, purpose: str) -> None:
     """Refuse to go on where one of `packages` is not installed."""
     missing = [package for package in packages if not plugins.installed(package)]
     if missing:
         raise CannotRunHere(
-            f"{purpose} needs {', '.join(missing)}, not installed here: pip install 'assay[hf]'"
-            + (" and pip install 'assay[torch]'" if "torch" in missing else "")
+            f"{purpose} needs {', '.join(missing)}, not installed here: {how_to_add('hf')}"
+            + (f" and {how_to_add('torch')}" if "torch" in missing else "")
         )
 
 

@@ -174,9 +174,16 @@ def tokenizer_of(file: GgufFile) -> Any:
     from transformers import PreTrainedTokenizerFast
 
     tokens, fields = file.field("tokenizer.ggml.tokens"), file.fields
-    special = {
-        role: tokens[fields[name]] for role, name in _SPECIAL_TOKENS.items() if name in fields
-    }
+    special = {}
+    for role, name in _SPECIAL_TOKENS.items():
+        if name not in fields:
+            continue
+        if fields[name] not in range(len(tokens)):
+            raise BadInput(
+                f"{file.path} has {fields[name]} as {name}, and {len(tokens)} tokens; fetch it "
+                "again"
+            )
+        special[role] = tokens[fields[name]]
     return PreTrainedTokenizerFast(
         tokenizer_object=_byte_level_bpe(file, tokens),
         clean_up_tokenization_spaces=False,

@@ -7,7 +7,7 @@ rotary embedding. They read bytes (256 ids).
 
 from typing import Any
 
-from assay.errors import BadInput
+from assay.errors import BadInput, did_you_mean
 from assay.models.pretrained import language_model
 from assay.models.pretrained.language_model import LanguageModel, ModelIdentity
 
@@ -69,7 +69,9 @@ def load(
 def _parse(name: str) -> tuple[str, int]:
     kind, _, seed = name.removeprefix(PREFIX).partition(":")
     if kind not in SHAPES:
-        raise BadInput(f"there is no random model {name!r}; there are {', '.join(names())}")
+        hint = did_you_mean(kind, SHAPES).replace("mean ", f"mean {PREFIX}")  # all share the prefix
+        there = hint or f"there are {', '.join(names())}"
+        raise BadInput(f"there is no random model {name!r}; {there}")
     if seed and not seed.isdecimal():
         raise BadInput(f"the seed of {name!r} is not a number; write {PREFIX}{kind}:7")
     return kind, int(seed or 0)

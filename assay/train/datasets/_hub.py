@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.errors import BadInput, CannotRunHere
+from assay.models.pretrained import hub
 from assay.plugins import how_to_install
 from assay.train.documents import Document
 
@@ -44,14 +45,17 @@ def _rows(repository: str, configuration: str | None) -> Iterator[dict[str, Any]
             f"{repository} is streamed from the Hugging Face hub with the package datasets, which "
             f"is not installed here: {how_to_install(['datasets'])}, {_INSTEAD}"
         ) from error
+    if not hub.answers():
+        raise _unanswered(repository, hub.absence())
     try:
         return iter(datasets.load_dataset(repository, configuration, split="train", streaming=True))
     except Exception as error:  # of whatever library carries the connection
         raise _unanswered(repository, error) from error
 
 
-def _unanswered(repository: str, error: Exception) -> CannotRunHere:
-    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+def _unanswered(repository: str, error: Exception | str) -> CannotRunHere:
+    named = f"{type(error).__name__}: " if isinstance(error, Exception) else ""
+    reason = f"{named}{error}".partition("\n")[0]
     return CannotRunHere(
         f"the Hugging Face hub did not give {repository} ({reason}); try again where it can be "
         f"reached, {_INSTEAD}"

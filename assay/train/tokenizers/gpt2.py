@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.errors import BadInput, CannotRunHere
+from assay.models.pretrained import hub
 from assay.train.tokenizer import Tokenizer
 from assay.train.tokenizers import _byte_level
 
@@ -59,10 +60,12 @@ def _from_hub() -> list[Path]:
         from huggingface_hub import hf_hub_download
     except ImportError as error:
         raise CannotRunHere(f"the package huggingface_hub is not installed; {advice}") from error
+    local = not hub.answers()
     try:
-        return [Path(hf_hub_download(_REPOSITORY, name)) for name in _FILES]
+        return [Path(hf_hub_download(_REPOSITORY, n, local_files_only=local)) for n in _FILES]
     except Exception as error:  # of whatever library carries the connection
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        reason = f"{hub.absence()}, and no download is kept" if local else reason
         raise CannotRunHere(
             f"the Hugging Face hub did not give {_REPOSITORY} ({reason}); {advice}"
         ) from error
