@@ -1,6 +1,5 @@
 """A failing probe: its smallest failing case, and the likely cause in words."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from types import ModuleType
@@ -12,6 +11,7 @@ from assay.correctness.cases import cost
 from assay.correctness.diagnosis.cause import DIAGNOSED, likely_cause
 from assay.correctness.shrink import shrink
 from assay.correctness.tested import TestedImplementation
+from assay.instruments.own_time import own_seconds
 from assay.records import verdicts
 from assay.records.schema import Measurement
 from assay.subjects.sequence import framework_of
@@ -42,8 +42,11 @@ def failure(
     probe: ModuleType,
     results: Sequence[CaseResult],
     passing: Sequence[WorkloadSpec],
+    *,
+    planned: int = 0,
 ) -> Measurement:
-    """Return the measurement of a failing probe: its smallest failing case and the likely cause."""
+    """Return the measurement of a failing probe: its smallest failing case and the likely cause.
+    `planned` cases were asked for."""
     failing = [result for result in results if result.status in FAILED]
     # Wrong values say more than an error: of a dtype that raises, other probes tell.
     first = min(failing, key=lambda result: (_raises(result), cost(result.spec)))
@@ -69,7 +72,7 @@ def failure(
         unit="ratio",
         status=failing[0].status,
         reason=f"{smallest.reason}; smallest failing case {smallest.spec.name}"
-        + verdicts.failing(len(failing), len(ran)),
+        + verdicts.failing(len(failing), len(ran), max(0, planned - len(results))),
         cause=cause,
         samples=[result.share for result in results if result.share is not None],
         source=tested.source,
@@ -93,7 +96,7 @@ def _smallest(
         alike = result.status == first.status and _raises(result) == _raises(first)
         return alike and _is_as_bad(result.share, first.share)
 
-    smallest = shrink(first.spec, still_fails, until=time.monotonic() + _SHRINKING_S)
+    smallest = shrink(first.spec, still_fails, until=own_seconds() + _SHRINKING_S)
     return results[smallest], list(results.values())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from assay.records.schema import Measurement
+from assay.records.verdicts import EXACTLY
 from assay.subjects.contract import SOURCE, Expected, Subject, TensorComparison
 
 _LARGEST = {"float32": 3.4e38, "bfloat16": 3.38e38, "float16": 65504.0}
@@ -82,10 +83,13 @@ def compare_values(
     mean = float(error.mean()) / allowed.mean
     problem = None
     if shares[worst] > 1:
+        place = wanted.place(tensor, worst)
         problem = (
-            f"{tensor} is off by {error[worst]:.3g} at {wanted.place(tensor, worst)}, "
+            f"{tensor} is off by {error[worst]:.3g} at {place}, "
             f"{shares[worst]:.3g} times what rounding explains"
         )
+        if right[worst] == 0 and shares[worst] > EXACTLY:
+            problem = f"{tensor} must be exactly 0 at {place}, is {actual[worst]:.3g}"
     elif mean > 1:
         problem = (
             f"{tensor} is off by {error.mean():.3g} on average, "
@@ -179,7 +183,8 @@ def unmoved(metric: str, moved: np.ndarray, text: str, cause: str | None = None)
     that `text` describes."""
     share = float(np.nan_to_num(moved, nan=np.inf).max())
     if share > 1:
-        return failed(metric, f"{text}, by {share:.3g} times what rounding explains", cause)
+        far = f"by {share:.3g} times what rounding explains"
+        return failed(metric, f"{text}, {far if share < EXACTLY else 'and must not at all'}", cause)
     return passed(metric, share)
 
 

@@ -1,9 +1,9 @@
 """Shrinking of a failing case to the smallest that still fails, which a person can work through."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from assay.instruments.own_time import own_seconds
 from assay.workloads.spec import WorkloadSpec
 
 _LENGTHS = (1, 2, 3, 4, 8, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 256, 257, 512, 513)
@@ -23,12 +23,12 @@ _PLAIN = {
 def shrink(
     spec: WorkloadSpec, still_fails: Callable[[WorkloadSpec], bool], *, until: float
 ) -> WorkloadSpec:
-    """Return the smallest failing case that single steps reach before `until` (time.monotonic)."""
+    """Return the smallest failing case that single steps reach before `until` (own_seconds)."""
     smallest, improved = spec, True
     while improved:
         improved = False
         for candidate in _smaller(smallest):
-            if time.monotonic() > until:
+            if own_seconds() > until:
                 return smallest
             if still_fails(candidate):
                 smallest, improved = candidate, True

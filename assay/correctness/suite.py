@@ -100,7 +100,10 @@ def run(
                 break
         passing[name] = [result.spec for result in results if result.status == "ok"]
         if any(result.status in FAILED for result in results):
-            yield failure(tested, name, probes[name], results, evidence(name, passing))
+            # The search for the cause has a time of its own.
+            yield Begin(tested.name, probe=name, case=results[-1].spec.name)
+            known = evidence(name, passing)
+            yield failure(tested, name, probes[name], results, known, planned=len(specs))
         else:
             yield summary(tested, name, results, planned=len(specs), needed=needed)
 

@@ -10,8 +10,7 @@ from assay.attention.contract import Implementation
 from assay.correctness import suite
 from assay.correctness.cases import BUDGET_S, CASES, QUICK_CASES
 from assay.correctness.tested import TestedImplementation, case_generator
-from assay.errors import BadInput
-from assay.records.explanation import explained
+from assay.errors import BadInput, unknown_name
 from assay.records.schema import Measurement
 from assay.records.verdicts import CONDITIONS, LIMITS, NO_VERDICTS, cases_run
 from assay.workloads.spec import DTYPES, parse
@@ -56,23 +55,6 @@ class Verdict:
     def __bool__(self) -> bool:
         return bool(self.holding) and not self.failures
 
-    def __str__(self) -> str:
-        if self:
-            cases = sum(len(m.samples) for m in self.holding)
-            notes = "".join(f"; {note}" for note in (self.limits, self.conditions) if note)
-            return f"{self.name} holds: {len(self.holding)} probes, {cases} cases{notes}"
-        if not self.failures:
-            reason = next((m.reason for m in self.measurements), "no probe has a case for it")
-            return f"{self.name} is not judged, no case ran: {reason}"
-        unfinished = [f"{m.metric} ran {cases_run(m)} cases" for m in self.incomplete]
-        lines = [f"{self.name} is incomplete: {', '.join(unfinished)}"]
-        if wrong := len(self.failures) - len(unfinished):
-            also = f"; {', '.join(unfinished)}" if unfinished else ""
-            lines = [f"{self.name} fails {wrong} of {len(self.measurements)} probes{also}"]
-        wrong_ones = [failure for failure in self.failures if failure not in self.incomplete]
-        lines += [f"  {explanation}" for explanation in explained(wrong_ones)]
-        return "\n".join(lines)
-
 
 def check(
     attention: Callable[..., Any] | str,
@@ -99,9 +81,7 @@ def check(
     listing = plugins.listing("probes")
     names = [name for name, probe in listing.items() if suite.makes_cases(probe)]
     if unknown := sorted(set(probes or ()) - set(names)):
-        raise BadInput(
-            f"no correctness probe is called {unknown[0]!r}; there are {', '.join(names)}"
-        )
+        raise BadInput(unknown_name("correctness probe", unknown[0], names))
     generator = case_generator(
         implementation,
         seed=seed,
@@ -121,14 +101,6 @@ def check(
     events = suite.run(tested, chosen, generator, budget_s=budget_s or BUDGET_S, only=only)
     measurements = tuple(event for event in events if isinstance(event, Measurement))
     return Verdict(name=implementation.name, measurements=measurements)
-
-
-def assert_sound(attention: Callable[..., Any] | str, **options: Any) -> None:
-    """Raise AssertionError with the verdict unless `check` holds; quick by default, for tests."""
-    __tracebackhide__ = True  # pytest shows the caller's line
-    verdict = check(attention, **{"quick": True, **options})
-    if not verdict:
-        raise AssertionError(str(verdict))
 
 
 def _implementation(

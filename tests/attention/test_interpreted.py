@@ -10,6 +10,8 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("triton")
 
+from assay.attention import interpreted
+
 KERNEL = '''"""Attention with its last product by a Triton kernel, which gets bfloat16 as it is."""
 import torch
 import triton
@@ -74,3 +76,9 @@ def test_bfloat16_under_the_interpreter_is_refused_once_and_the_verdict_says_so(
     words = "bfloat16 was not examined: Triton's interpreter computes bfloat16 wrongly"
     assert ended.stdout.count(words) == 1
     assert ended.stdout.endswith("False\n")  # a file without Triton is none of its business
+
+
+def test_the_package_itself_is_not_followed():
+    """It hands out names of all its rooms: once `assay.check` was used, sdpa, which asks where
+    assay lies, was taken for a kernel of Triton."""
+    assert not interpreted._is_followed("assay") and interpreted._is_followed("assay.host")

@@ -1,6 +1,5 @@
 """The generator of cases, and the shrinking of a failing one."""
 
-import time
 from dataclasses import replace
 
 import pytest
@@ -19,6 +18,7 @@ from assay.correctness.cases import (
 from assay.correctness.shrink import shrink
 from assay.correctness.suite import makes_cases
 from assay.errors import BadInput
+from assay.instruments.own_time import own_seconds
 from assay.studies import kconfig
 from assay.workloads.spec import LAYOUTS, VALUES, parse
 
@@ -149,7 +149,7 @@ def test_a_failing_case_is_shrunk_to_what_matters():
         batch=3, heads=8, kv_heads=2, query_length=113, key_length=300, head_dim=96,
         dtype="bfloat16", causal=True, scale_percent=37, values="large", layout="strided",
     )  # fmt: skip
-    smallest = shrink(spec, lambda s: s.key_length > 64 and s.causal, until=time.monotonic() + 60)
+    smallest = shrink(spec, lambda s: s.key_length > 64 and s.causal, until=own_seconds() + 60)
     assert (smallest.batch, smallest.heads, smallest.query_length, smallest.head_dim) == (
         1,
         1,
@@ -162,6 +162,6 @@ def test_a_failing_case_is_shrunk_to_what_matters():
 
 def test_shrinking_ends_with_its_time():
     spec = generator().spec(length=200)
-    assert shrink(spec, lambda s: True, until=time.monotonic() - 1) == spec
+    assert shrink(spec, lambda s: True, until=own_seconds() - 1) == spec
     only = replace(spec, head_dim=48)
-    assert shrink(only, lambda s: s == only, until=time.monotonic() + 60) == only
+    assert shrink(only, lambda s: s == only, until=own_seconds() + 60) == only

@@ -195,6 +195,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("changes", MISTAKES.values(), ids=MISTAKES)
 def test_a_mistake_is_seen_through_the_budget_of_fp8(tmp_path, changes):
     declared = {"format": "e4m3", "scale": "head"}

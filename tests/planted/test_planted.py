@@ -9,14 +9,13 @@ of their own too; and for each probe one defect through all probes.
 """
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch")
 
+import warm_commands
 from new_process import environment
 from patches import Defect, defects
 
@@ -125,15 +124,8 @@ def test_a_sound_implementation_is_not_flagged(path):
 
 def checked(path: Path, *flags: str, out: Path) -> tuple[int, list[tuple[str, str, str]], str]:
     """Exit code, failures and stderr of `assay check PATH`, which writes into `out`."""
-    command = [sys.executable, "-m", "assay", "check", str(path), "--json", "--device", "cpu"]
-    done = subprocess.run(
-        [*command, *flags, "--out", str(out)],
-        capture_output=True,
-        text=True,
-        cwd=out,
-        env=environment(),
-        timeout=1500,
-    )
+    command = ["check", str(path), "--json", "--device", "cpu", *flags, "--out", str(out)]
+    done = warm_commands.run(command, cwd=out, env=environment(), timeout=1500)
     records = [json.loads(line) for line in done.stdout.splitlines()]
     failures = [
         (r["metric"], r["reason"], r.get("cause") or "")

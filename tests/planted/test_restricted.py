@@ -180,7 +180,7 @@ def test_a_kernel_that_refuses_everything_is_not_judged(tmp_path):
     path = Restricted('raise ValueError("not today")', {}).write(tmp_path / "never.py")
     verdict = assay.check(str(path), quick=True, probes=["shapes"], dtypes=DTYPES)
     assert not verdict and not verdict.failures
-    assert "not judged, no case ran" in str(verdict) and "not today" in str(verdict)
+    assert str(verdict).startswith("NOT RUN  never: ") and "not today" in str(verdict)
 
 
 def test_what_raises_otherwise_is_a_defect_and_no_limit(tmp_path):

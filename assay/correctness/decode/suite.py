@@ -98,7 +98,7 @@ def run(
             yield Begin(tested.name, probe=name, case=spec.name)
             results.append(run_case(tested, probe, spec))
         if any(result.status in FAILED for result in results):
-            yield _failure(tested, name, results)
+            yield _failure(tested, name, results, planned=len(specs))
         else:
             yield summary(tested, name, results, planned=len(specs), needed=len(specs))
 
@@ -126,7 +126,9 @@ def _limits(
     return own
 
 
-def _failure(tested: TestedReader, name: str, results: Sequence[CaseResult]) -> Measurement:
+def _failure(
+    tested: TestedReader, name: str, results: Sequence[CaseResult], *, planned: int
+) -> Measurement:
     """Return the measurement of a failing probe."""
     failing = [result for result in results if result.status in FAILED]
     first = failing[0]  # cases are run from cheap to costly
@@ -138,7 +140,7 @@ def _failure(tested: TestedReader, name: str, results: Sequence[CaseResult]) -> 
         unit="ratio",
         status=first.status,
         reason=f"{first.reason}; smallest failing case {first.spec.name}"
-        + verdicts.failing(len(failing), len(ran)),
+        + verdicts.failing(len(failing), len(ran), planned - len(results)),
         cause=first.cause,
         samples=[result.share for result in results if result.share is not None],
         source=tested.source,

@@ -21,7 +21,7 @@ import msgspec
 from assay import plugins
 from assay.correctness.models import user_models
 from assay.correctness.models.selection import SelectedModel
-from assay.errors import BadInput
+from assay.errors import BadInput, unknown_name
 from assay.instruments.parallel import map_forked
 from assay.models.gpt2.config import format_options
 from assay.records import foreign_text
@@ -69,7 +69,7 @@ def run_gates(
     gates = load_gates(tuple(folders))
     unknown = [name for name in names or () if name not in gates]
     if unknown:
-        raise BadInput(f"there is no gate {unknown[0]!r}; there are {', '.join(gates)}")
+        raise BadInput(unknown_name("gate", unknown[0], gates))
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         chosen = [name for name in gates if name in (names or gates)]

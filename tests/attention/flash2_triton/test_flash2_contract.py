@@ -78,6 +78,7 @@ def test_repeats_are_bit_equal_and_inputs_are_left_alone(dtype):
     assert all(torch.equal(given[name], copies[name]) for name in given)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("config", SMALL_TILES)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_future_does_not_matter(dtype, config):
