@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from assay.installation import how_to_add
 from assay.plugins import installed
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import RunFolder, plugins_named_by
@@ -24,7 +25,6 @@ from assay.reports.summary_text import summary_text
 from assay.reports.unchecked import withhold_unchecked
 
 _FOR_PAGE, _FOR_PRINT = ("plotly", "jinja2"), ("matplotlib",)
-_INSTALL = "install with `pip install 'assay[report]'`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +38,18 @@ class Built:
     summary: Path
     notes: tuple[str, ...]
     report: Report
+    unreadable: tuple[str, ...]  # stages whose log was changed from outside, with the reason
 
 
 def build(
-    folder: RunFolder, *, planned: Sequence[str] = (), plugin_folders: Sequence[Path] = ()
+    folder: RunFolder,
+    *,
+    planned: Sequence[str] = (),
+    plugin_folders: Sequence[Path] = (),
+    prints: bool = True,
 ) -> Built:
-    """Write the report of the run in `folder`.
+    """Write the report of the run in `folder`, with figures for print or without: they take longer
+    than all the rest.
 
     Stages in `planned` that never began are shown as unfinished. Figures and tables of the user's
     own come from `plugin_folders`, never from what the run itself names: a run may be anyone's.
@@ -60,8 +66,8 @@ def build(
     pages, page_problems = render_all(
         [] if without_page else charts, partial(interactive.figure_json, colours=colours)
     )
-    prints, print_problems = render_all(
-        [] if without_print else grouped(charts),
+    printed_charts, print_problems = render_all(
+        grouped(charts) if prints and not without_print else [],
         partial(printed.png, colours=colours, source=source),
     )
     report = compose(
@@ -75,16 +81,18 @@ def build(
         plugin_folders=plugin_folders,
     )
     notes = [f"report.html was not written: {_missing(without_page)}"] if without_page else []
-    notes += [f"figures were not written: {_missing(without_print)}"] if without_print else []
+    if prints and without_print:
+        notes.append(f"figures were not written: {_missing(without_print)}")
     page = None if without_page else html.page(report, figures=pages)
     return Built(
-        markdown=_write(folder.path / "report.md", markdown(report, figures=list(prints))),
+        markdown=_write(folder.path / "report.md", markdown(report, figures=list(printed_charts))),
         html=None if page is None else _write(folder.path / "report.html", page),
-        figures=() if without_print else _write_figures(folder, prints),
+        figures=_write_figures(folder, printed_charts) if prints and not without_print else (),
         results=write_results(folder, contents),
         summary=_write(folder.path / "summary_report.txt", summary_text(report, run)),
         notes=tuple(notes),
         report=report,
+        unreadable=tuple(p for s in contents.stages if not s.readable for p in s.problems),
     )
 
 
@@ -101,7 +109,7 @@ def _unloaded(run: Run, given: Sequence[Path]) -> list[str]:
 
 def _missing(packages: Sequence[str]) -> str:
     verb = "is" if len(packages) == 1 else "are"
-    return f"{' and '.join(packages)} {verb} not installed; {_INSTALL}"
+    return f"{' and '.join(packages)} {verb} not installed; install with `{how_to_add('report')}`"
 
 
 def _write(path: Path, text: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Any
 
 from assay import host
 from assay.errors import BadInput, CannotRunHere
+from assay.installation import how_to_add
 from assay.plugins import installed
 from assay.records.durable import write_atomically
 from assay.reports import printed, style
@@ -27,7 +28,7 @@ def require_print() -> None:
     if not installed("matplotlib"):
         raise CannotRunHere(
             "matplotlib is not installed, which figures are printed with: install it with "
-            "`pip install 'assay[report]'`, or leave out --out"
+            f"`{how_to_add('report')}`, or leave out --out"
         )
 
 

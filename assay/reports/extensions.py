@@ -46,7 +46,9 @@ def make_tables(
     tables: list[Table] = []
     for stage in sorted(stages, key=lambda stage: min(map(_place, chosen[stage]), default=0)):
         for plugin in chosen[stage]:
-            tables += _call(plugin, "tables", stage, list(records), wanted=Table, problems=problems)
+            made = _call(plugin, "tables", stage, list(records), wanted=Table, problems=problems)
+            detail = plugin.literals.get("DETAIL", False)
+            tables += [replace(table, detail=True) if detail else table for table in made]
     return tables, list(dict.fromkeys(problems))
 
 

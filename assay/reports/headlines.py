@@ -1,13 +1,14 @@
 """Lines above the tables: how subjects compare with the baseline, and objections."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import geometric_mean, median
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import median
 
-from assay.laws.pairs import PAIRED_METRICS, Ratio
-from assay.records.schema import SHARED_STATE, Record
-from assay.reports.numerals import counted, size_in_bytes
+from assay.laws.noise import noise_of
+from assay.laws.pairs import OTHER_CLOCK, PAIRED_METRICS, Ratio, mean_ratio
+from assay.records.schema import MACHINE_LOAD, SHARED_STATE, Record
+from assay.reports.numerals import counted, number, size_in_bytes
 from assay.reports.ratios import baseline
-from assay.reports.speed_rows import BACKWARD, FORWARD, Row
+from assay.reports.speed_rows import BACKWARD, FORWARD, TRAINING, Row
 from assay.reports.table import workload_or_cell
 from assay.reports.training_rows import PairedDifference, paired, trained_models
 from assay.reports.unchecked import WITHHELD
@@ -20,16 +21,26 @@ _MOST_DRIFT = 0.05
 _MOST_NAMED = 4
 
 
-def comparisons(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each subject that was measured beside the baseline: by how much it differs."""
-    ratios: dict[str, dict[str, list[Ratio]]] = {}
+def comparisons(rows: Sequence[Row], *, without: Collection[str] = ()) -> list[str]:
+    """A sentence for each subject beside the baseline, but for those `without`: how much faster or
+    slower, how sure, on how many of the workloads that were asked for; of a single subject, its
+    time."""
+    by_subject: dict[str, list[Row]] = {}
     for row in rows:
-        for metric in _PASSES:
-            if metric in row.ratios and row.ratios[metric].value is not None:
-                by_pass = ratios.setdefault(row.subject, {})
-                by_pass.setdefault(metric, []).append(row.ratios[metric])
-    both = any(BACKWARD in by_pass for by_pass in ratios.values())
-    return [_comparison(subject, by_pass, both=both) for subject, by_pass in ratios.items()]
+        by_subject.setdefault(row.subject, []).append(row)
+    kept = {name: own for name, own in by_subject.items() if name not in without}
+    if len(by_subject) == 1:
+        return [line for own in kept.values() for line in _alone(own)]
+    compared = {name: _ratios(own) for name, own in kept.items()}
+    sentences = [_comparison(kept[name], own) for name, own in compared.items() if own]
+    if sentences:
+        return sentences
+    # Frameworks with clocks of their own cannot be paired: the times themselves, and why.
+    reasons = [ratio.reason or "" for row in rows for ratio in row.ratios.values()]
+    clocks = [reason for reason in reasons if OTHER_CLOCK in reason]
+    if not clocks:
+        return []
+    return [f"no ratio: {clocks[0]}", *(line for own in kept.values() for line in _alone(own))]
 
 
 def replays(records: Sequence[Record]) -> list[str]:
@@ -43,6 +54,16 @@ def replays(records: Sequence[Record]) -> list[str]:
         _replay(subject, values[_REPLAY_COUNT], values[_REPLAY_LARGEST])
         for subject, values in subjects.items()
     ]
+
+
+def noises(records: Sequence[Record]) -> list[str]:
+    """A sentence for each subject that was compared with itself: how noisy the machine is."""
+    sentences = []
+    for noise in noise_of(records):
+        alarms = f"{noise.alarms:,} of {noise.comparisons:,} comparisons are false alarms"
+        effect = noise.cannot_judge or f"a slowdown of {noise.smallest_effect:.1%} would be seen"
+        sentences.append(f"{noise.subject} against itself: {alarms}; {effect}; {noise.workload}")
+    return sentences
 
 
 def trainings(records: Sequence[Record]) -> list[str]:
@@ -64,6 +85,7 @@ def warnings(
         *_suspects(rows),
         *_copies(rows, baseline(records, FORWARD)),
         *_drift(records),
+        *_forward_slower(records),
         *_few_samples(records, config),
     ]
 
@@ -72,6 +94,27 @@ def shared_state(records: Sequence[Record]) -> list[str]:
     """A sentence for each subject that changed what all code of its process shares."""
     remarks = (record for record in records if record.metric == SHARED_STATE)
     return list(dict.fromkeys(f"{record.subject} {record.reason}" for record in remarks))
+
+
+def busy_machine(records: Sequence[Record]) -> list[str]:
+    """A sentence where more processes wanted a core than there are, by the busiest cell."""
+    remarks = [record for record in records if record.metric == MACHINE_LOAD]
+    worst = max(remarks, key=lambda record: record.value or 0.0, default=None)
+    return [worst.reason] if worst and worst.reason else []
+
+
+def _forward_slower(records: Sequence[Record]) -> list[str]:
+    """Subjects whose forward pass alone took longer than forward and backward together."""
+    medians = {(r.metric, r.subject, r.cell): r.value or 0.0 for r in records}
+    slower: dict[str, list[str]] = {}
+    for (metric, subject, cell), value in medians.items():
+        if metric == FORWARD and 0.0 < medians.get((TRAINING, subject, cell), 0.0) < value:
+            slower.setdefault(subject, []).append(cell)
+    return [
+        f"{subject}: forward alone took longer than forward and backward together, which cannot "
+        f"be: noise ({_first_few(cells)}); time it again on a quieter machine"
+        for subject, cells in slower.items()
+    ]
 
 
 def _training(pair: PairedDifference) -> str:
@@ -84,49 +127,69 @@ def _training(pair: PairedDifference) -> str:
     return f"{start} over {seeds}: {pair.mean:+.4f}{half} nats, {pair.verdict}{caveats}"
 
 
-def _comparison(subject: str, by_pass: dict[str, list[Ratio]], *, both: bool) -> str:
-    """Several workloads are told by their mean and by how many differ each way."""
-    workloads = max(len(ratios) for ratios in by_pass.values())
-    words = _single if workloads == 1 else _overall
-    parts = [
-        f"{_PASSES[metric]} {words(ratios)}" if both else words(ratios)
-        for metric, ratios in by_pass.items()
-    ]
-    against = next(iter(by_pass.values()))[0].against
-    mean = f", mean of {workloads} workloads" if workloads > 1 else ""
-    return f"{subject} against {against}{mean}: {'; '.join(parts)}"
-
-
-def _single(ratios: Sequence[Ratio]) -> str:
-    """One ratio in words, with its interval as a factor of speed."""
-    (ratio,) = ratios
-    assert ratio.value is not None
-    if ratio.low is None or ratio.high is None:
-        return f"{_factor(ratio.value)} ({ratio.reason})"
-    if not ratio.differs:
-        return f"no difference ({ratio.low:.2f}–{ratio.high:.2f} times as long)"
-    ends = (ratio.low, ratio.high) if ratio.value >= 1 else (1 / ratio.high, 1 / ratio.low)
-    return f"{_factor(ratio.value)} ({ends[0]:.2f}–{ends[1]:.2f})"
-
-
-def _overall(ratios: Sequence[Ratio]) -> str:
-    """Ratios of many workloads in one clause, by their geometric mean."""
-    values = [ratio.value for ratio in ratios if ratio.value is not None]
-    faster = sum(ratio.differs for ratio in ratios if ratio.value is not None and ratio.value < 1)
-    slower = sum(ratio.differs for ratio in ratios if ratio.value is not None and ratio.value > 1)
-    unsure = sum(ratio.low is None for ratio in ratios)
-    counts = {
-        "faster": faster,
-        "slower": slower,
-        "no difference": len(ratios) - faster - slower - unsure,
-        "too few rounds to be sure": unsure,
+def _ratios(rows: Sequence[Row]) -> dict[str, list[Ratio]]:
+    """The ratios of one subject for each pass that has some."""
+    ratios = {
+        metric: [own for row in rows if (own := row.ratios.get(metric)) and own.value is not None]
+        for metric in _PASSES
     }
-    ways = ", ".join(f"{word} in {count}" for word, count in counts.items() if count)
-    return f"{_factor(geometric_mean(values))} ({ways})"
+    return {metric: own for metric, own in ratios.items() if own}
+
+
+def _comparison(rows: Sequence[Row], ratios: Mapping[str, Sequence[Ratio]]) -> str:
+    """A subject's passes beside the baseline; how many workloads each is of stands with it where
+    they differ, else at the end."""
+    counts = {len(own) for own in ratios.values()}
+    passes = [
+        f"{_difference(own, against=not i)} {_PASSES[metric]}"
+        + (f" on {_of_asked(len(own), rows)}" if len(counts) > 1 else "")
+        for i, (metric, own) in enumerate(ratios.items())
+    ]
+    workloads = f", {_of_asked(*counts, rows)}" if len(counts) == 1 else ""
+    mean = " (geometric mean)" if max(counts) > 1 else ""
+    return f"{rows[0].subject}: {', '.join(passes)}; {_dtypes(rows)}{workloads}{mean}"
+
+
+def _of_asked(count: int, rows: Sequence[Row]) -> str:
+    asked = counted(len(rows), "workload")
+    return f"{count:,} of {asked}" if count < len(rows) else asked
+
+
+def _difference(ratios: Sequence[Ratio], *, against: bool) -> str:
+    """Ratios of time as a factor of speed, by their geometric mean, with its 95 % interval."""
+    mean = mean_ratio(ratios)
+    assert mean.value is not None
+    if mean.low is None or mean.high is None:
+        than = f" than {mean.against}" if against else ""
+        return f"{_factor(mean.value)}{than} ({mean.reason})"
+    if not mean.differs:
+        of = f" from {mean.against}" if against else ""
+        return f"no difference{of} ({mean.low:.2f} to {mean.high:.2f} times as long)"
+    ends = (mean.low, mean.high) if mean.value >= 1 else (1 / mean.high, 1 / mean.low)
+    faster, slower = (
+        sum(r.differs and (r.value < 1) is less for r in ratios) for less in (True, False)
+    )
+    ways = f"; faster in {faster}, slower in {slower}" if faster and slower else ""
+    than = f" than {mean.against}" if against else ""
+    return f"{_factor(mean.value)}{than} ({ends[0]:.2f} to {ends[1]:.2f}{ways})"
 
 
 def _factor(ratio: float) -> str:
     return f"{1 / ratio:.2f}x faster" if ratio < 1 else f"{ratio:.2f}x slower"
+
+
+def _alone(rows: Sequence[Row]) -> list[str]:
+    """The times of the only subject, from the shortest to the longest."""
+    times = [value for row in rows if (value := row.value(FORWARD)) is not None]
+    if not times:
+        return []
+    span = " to ".join(dict.fromkeys((number(min(times)), number(max(times)))))
+    workloads = _of_asked(len(times), rows)
+    return [f"{rows[0].subject}: {span} ms forward; {_dtypes(rows)}, {workloads}"]
+
+
+def _dtypes(rows: Sequence[Row]) -> str:
+    return " and ".join(dict.fromkeys(str(row.workload.spec.get("dtype", "?")) for row in rows))
 
 
 def _replay(subject: str, differences: Sequence[float], largest: Sequence[float]) -> str:
@@ -160,10 +223,17 @@ def _suspects(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _copies(rows: Sequence[Row], first: str | None) -> Iterator[str]:
+    """An objection to the ratios of workloads on which the baseline copies its inputs."""
+    compared = {
+        row.workload.name
+        for row in rows
+        if any(ratio.against == first and ratio.value is not None for ratio in row.ratios.values())
+    }
     copied = {
         row.workload.name: value
         for row in rows
-        if row.subject == first and (value := row.value("input_copy_bytes"))
+        if row.subject == first and row.workload.name in compared
+        if (value := row.value("input_copy_bytes"))
     }
     if copied:
         most = size_in_bytes(int(max(copied.values())))

@@ -11,9 +11,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from assay.errors import CannotRunHere
+from assay.installation import how_to_add
 from assay.plugins import installed
 from assay.reports import style
-from assay.reports.chart import grouped
+from assay.reports.chart import Chart, grouped
 from assay.reports.interactive import plotly_script
 from assay.reports.report import Report
 from assay.reports.table import Entry, Table
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _MOST_REASONS = 8  # below a table; more are folded away
+_LONG, _LONG_NAME = 60, 20  # letters of what is not set in a narrow column
 _NAME_COLUMNS = {
     "workload", "cell", "subject", "against", "metric", "stage", "command", "symbol", "key",
     "kernel", "longest kernel", "site",
@@ -80,7 +82,7 @@ def _parts() -> Any:
 def _environment() -> "Environment":
     if not installed("jinja2"):
         raise CannotRunHere(
-            "a page takes the package jinja2; install it with `pip install 'assay[report]'`"
+            f"a page takes the package jinja2; install it with `{how_to_add('report')}`"
         )
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -99,6 +101,7 @@ def _environment() -> "Environment":
     environment.filters |= {
         "breakable": _breakable,
         "cell_class": _cell_class,
+        "described": _described,
         "json_text": _json_text,
         "split_unit": _split_unit,
         "tone": style.TONES.__getitem__,
@@ -123,7 +126,16 @@ def _breakable(text: str) -> "Markup":
 def _cell_class(entry: Entry, column: str, numeric: bool) -> str | None:
     classes = ["number"] if numeric else ["name"] if column in _NAME_COLUMNS else []
     classes += [style.TONES[entry.tone]] if entry.tone in style.TONES else []
+    classes += ["long"] if len(entry.text) > (_LONG_NAME if "name" in classes else _LONG) else []
     return " ".join(classes) or None
+
+
+def _described(chart: Chart) -> str:
+    """A chart in words, for those who cannot see it; its numbers are in the tables."""
+    names = ", ".join(dict.fromkeys(series.name for series in chart.series))
+    panel = f", {chart.panel}" if chart.panel else ""
+    across = "" if chart.listed else f" over {chart.x_label}"
+    return f"{chart.title}{panel}: {chart.y_label}{across}, for {names}"
 
 
 def _json_text(text: str) -> "Markup":

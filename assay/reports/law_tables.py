@@ -10,6 +10,7 @@ from assay.laws.growth import Exponent
 from assay.laws.oom import OomLength
 from assay.laws.regression import Change
 from assay.laws.thresholds import Recommendation
+from assay.records.check_answer import PASS, Answer
 from assay.reports.numerals import DASH, counted, number
 from assay.reports.table import Entry, Table, number_entry, percent_entry, tabulate
 
@@ -33,6 +34,28 @@ def tables_of(laws: Laws) -> list[Table]:
     return [table for table in tables if table]
 
 
+def law_answer(laws: Laws) -> Answer:
+    """The laws in lines: what to use, else what overtakes what, else how values grow."""
+    advice = [
+        f"{law.workloads.heads}/{law.workloads.kv_heads} heads x {law.workloads.head_dim}, "
+        f"{law.workloads.dtype}: {law.words}"
+        for law in laws.recommendations
+    ]
+    crossings = [
+        f"{law.subject} against {law.against}, {law.metric}: {law.words}; {law.setting.shape}"
+        for law in laws.crossovers
+        if law.outcome != "not compared"
+    ]
+    growth = [
+        f"{law.metric} of {law.subject} grows as S^{law.value:.2f} ({law.low:.2f} to "
+        f"{law.high:.2f}); {law.setting.shape}"
+        for law in laws.exponents
+        if law.value is not None and law.is_certain
+    ]
+    nothing = "the growth is too uncertain for a law; measure more lengths, or more rounds"
+    return Answer(word=PASS, lines=tuple(advice or crossings or growth or [nothing]))
+
+
 def exponents_table(exponents: Sequence[Exponent]) -> Table | None:
     """A row for each curve of enough lengths; None where there is none."""
     fitted = [law for law in exponents if law.value is not None]
@@ -51,7 +74,8 @@ def exponents_table(exponents: Sequence[Exponent]) -> Table | None:
         f"the longest are fitted, or the three longest.{left_out}"
     )
     hosts = [law.setting.host for law in fitted]
-    return _by_host("Growth with length", fitted, hosts, columns, note=note)
+    spare = ("at the longest", "lengths fitted")
+    return _by_host("Growth with length", fitted, hosts, columns, note=note, spare=spare)
 
 
 def crossovers_table(crossovers: Sequence[Crossover]) -> Table | None:
@@ -66,7 +90,8 @@ def crossovers_table(crossovers: Sequence[Crossover]) -> Table | None:
     }
     note = "From paired rounds; the 95 % bootstrap interval of the length is in brackets."
     hosts = [law.setting.host for law in crossovers]
-    return _by_host("Crossovers", crossovers, hosts, columns, note=note)
+    spare = ("not compared",)
+    return _by_host("Crossovers", crossovers, hosts, columns, note=note, spare=spare)
 
 
 def oom_lengths_table(limits: Sequence[OomLength]) -> Table | None:
@@ -126,7 +151,9 @@ def changes_table(changes: Sequence[Change], run: str) -> Table:
         "threshold": lambda change: (
             unknown if change.threshold is None else percent_entry(change.threshold)
         ),
-        "verdict": lambda change: slower if change.slower else "not slower",
+        "verdict": lambda change: (
+            "not judged" if change.threshold is None else slower if change.slower else "not slower"
+        ),
     }
     return tabulate(f"Since {run}", changes, columns, note=_CHANGES_NOTE)
 
@@ -138,11 +165,12 @@ def _by_host(
     columns: Mapping[str, Callable[[Any], Entry | str]],
     *,
     note: str = "",
+    spare: tuple[str, ...] = (),
 ) -> Table | None:
     """A table of laws, with each row's host before it where there is more than one host."""
     if not laws:
         return None
-    table = tabulate(title, laws, columns, note=note)
+    table = tabulate(title, laws, columns, note=note, spare=spare)
     if len(set(hosts)) < 2:
         return table
     rows = tuple((host, *row) for host, row in zip(hosts, table.rows, strict=True))
@@ -150,11 +178,15 @@ def _by_host(
 
 
 def _exponent(law: Exponent) -> Entry:
+    if not law.is_certain:
+        return Entry(text=f"too uncertain ({law.low:.1f} to {law.high:.1f})")
     interval = f"{law.low:.3f}–{law.high:.3f}"
     return Entry(text=f"{law.value:.3f}", detail=interval, value=law.value)
 
 
 def _shares(law: Exponent) -> str:
+    if not law.is_certain:
+        return DASH
     parts = (f"{share:.0%} {name}" for name, share in law.shares.items() if share >= _LOWEST_SHARE)
     return ", ".join(parts) or DASH
 

@@ -78,7 +78,8 @@ def ratio_entry(ratio: Ratio) -> Entry:
     detail = ""
     if ratio.low is not None and ratio.high is not None:
         detail = f"{_short(ratio.low)}–{_short(ratio.high)}"
-    return Entry(text=_short(ratio.value), detail=detail, value=ratio.value, hint=ratio.reason)
+    text, value = _short(ratio.value), ratio.value
+    return Entry(text=text, detail=detail, value=value, hint=ratio.reason, unit="ratio")
 
 
 def _short(value: float) -> str:

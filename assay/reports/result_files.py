@@ -4,7 +4,7 @@ Settings (`config`) and measurements (`results`) are kept apart, so that no sett
 result's place. Unknown is null with a reason. Every value has its raw samples.
 """
 
-import json
+import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,7 +57,8 @@ def write_results(folder: RunFolder, contents: Contents) -> tuple[Path, ...]:
             "config": dict(sorted(contents.run.config.items())),
             "results": rows,
         }
-        write_atomically(path, json.dumps(content, indent=1).encode() + b"\n")
+        text = msgspec.json.format(msgspec.json.encode(content), indent=1)
+        write_atomically(path, text + b"\n")
         written.append(path)
     return tuple(written)
 
@@ -155,13 +156,18 @@ def _derived(records: Sequence[Record]) -> dict[int, dict[str, Any]]:
 
 def _statistics(samples: Sequence[float]) -> dict[str, float | int | None]:
     """Statistics of at least one sample; what a single one does not have is None."""
-    several = len(samples) > 1
+    several, mean = len(samples) > 1, statistics.fmean(samples)
     fives = statistics.quantiles(samples, n=20, method="inclusive") if several else []
     return {
         "n": len(samples),
         "median": statistics.median(samples),
-        "mean": statistics.fmean(samples),
-        "std": statistics.stdev(samples) if several else None,
+        "mean": mean,
+        # statistics.stdev adds fractions, which took a quarter of a large report's time.
+        "std": (
+            math.dist(samples, [mean] * len(samples)) / math.sqrt(len(samples) - 1)
+            if several
+            else None
+        ),
         "min": min(samples),
         "max": max(samples),
         "p5": fives[0] if several else None,

@@ -8,7 +8,14 @@ import msgspec
 
 from assay.records.explanation import explained
 from assay.records.schema import KEYS, MODELS, SEVERITY, Record, Run, Session
-from assay.records.verdicts import CHECKING, WRONG, cases_unsupported, is_expected
+from assay.records.verdicts import (
+    CHECKING,
+    SUITES,
+    WRONG,
+    cases_unsupported,
+    is_expected,
+    is_verdict,
+)
 from assay.reports.contents import Stage
 from assay.reports.numerals import DASH, number, plain
 from assay.reports.table import Entry, Table
@@ -111,9 +118,9 @@ def commit_text(commit: str | None, dirty: bool | None) -> str:
 def _reasons(records: Sequence[Record]) -> str:
     """The reason of a group; where there are several, each after the metrics that give it. Of
     probes that fail, the first explanation: the others stand below the verdicts."""
-    failing = [r for r in records if r.stage in CHECKING and r.status in WRONG]
+    failing = [r for r in records if r.status in WRONG and (r.stage in CHECKING or is_verdict(r))]
     if explanations := explained(failing):
-        others = len(explanations) - 1
+        others = len(explanations) - 1 if records[0].stage in SUITES else 0
         more = f"; {others} more below the verdicts" if others else ""
         return f"{explanations[0]}{more}"
     metrics: dict[str, list[str]] = {}

@@ -13,9 +13,9 @@ from assay.laws.pairs import PAIRED_METRICS, Ratio
 from assay.laws.quantiles import quartiles
 from assay.laws.rates import Rate, rates
 from assay.records.schema import CELL_METRICS, Record, WorkloadIdentity
-from assay.reports.numerals import DASH, number, size_in_bytes
+from assay.reports.numerals import DASH, number
 from assay.reports.ratios import ratio_entry, ratios_to_baseline, subject_order
-from assay.reports.table import NO_RECORD, Entry, Table, shorten_workloads
+from assay.reports.table import NO_RECORD, Entry, Table, shorten_workloads, size_entry
 
 FORWARD, BACKWARD, TRAINING = PAIRED_METRICS
 NONE_KNOWN = "none known"
@@ -104,7 +104,8 @@ class Row:
         record = self.records.get("kernels")
         if record is None or not record.source or record.status != "ok":
             return self.absent("kernels")
-        return Entry(text=short_kernel(record.source), hint=record.source)
+        text, whole = short_kernel(record.source), whole_kernel(record.source)
+        return Entry(text=text, hint=record.source, whole=whole)
 
     def size(self, metric: str) -> Entry:
         """A number of bytes, with its instrument as the hint."""
@@ -112,8 +113,7 @@ class Row:
         if value is None:
             return self.absent(metric)
         source = self.records[metric].source
-        hint = f"source: {source}" if source else ""
-        return Entry(text=size_in_bytes(int(value)), value=value, hint=hint)
+        return size_entry(value, hint=f"source: {source}" if source else "")
 
     def count(self, metric: str) -> Entry:
         """A plain number."""
@@ -193,7 +193,8 @@ def row_table(
         note=note,
         spare=spare,
     ).without(*unknown)
-    return shorten_workloads(_with_single_reasons(table))
+    whole = _with_single_reasons(table)
+    return replace(shorten_workloads(whole), whole=whole)
 
 
 def short_kernel(source: str) -> str:
@@ -207,6 +208,11 @@ def short_kernel(source: str) -> str:
         return name or source[:_LONGEST_KERNEL]
     half = (_LONGEST_KERNEL - 1) // 2
     return f"{name[:half]}…{name[-half:]}"
+
+
+def whole_kernel(source: str) -> str:
+    """The first kernel that `source` names, all of its name, without its share of time."""
+    return re.split(r" \d+(?:\.\d+)? ?%", source)[0].strip()
 
 
 def _is_known(entry: Entry) -> bool:

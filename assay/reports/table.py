@@ -3,12 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 from assay.laws.quantiles import quartiles
 from assay.records.foreign_text import visible
 from assay.records.schema import Measurement, Record
-from assay.reports.numerals import DASH, number
+from assay.records.verdicts import EXACTLY
+from assay.reports.numerals import DASH, number, size_in_bytes
 
 NO_RECORD = "no record of this metric"  # the reason of an absence
 
@@ -24,9 +26,11 @@ class Entry:
     value: float | None = None  # the sort key; None sorts as text
     hint: str = ""  # the reason of an absence or failure, else the instrument
     tone: str = ""  # a status, where it is to stand out
+    whole: str = ""  # the text in a file, where `text` is shortened
+    unit: str = ""  # of the value in a file, where its column's name has none
 
     def __post_init__(self) -> None:
-        for name in ("text", "detail", "hint"):
+        for name in ("text", "detail", "hint", "whole"):
             object.__setattr__(self, name, visible(getattr(self, name)))
 
     @property
@@ -44,24 +48,26 @@ class Table:
     rows: tuple[tuple[Entry | str, ...], ...]
     note: str = ""
     spare: tuple[str, ...] = ()  # columns that a narrow screen leaves out, those first
+    detail: bool = False  # a terminal shows it only if asked; a report always does
+    whole: "Table | None" = None  # for files, where names of workloads are shortened here
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "title", visible(self.title))
         object.__setattr__(self, "note", visible(self.note))
         object.__setattr__(self, "columns", tuple(map(visible, self.columns)))
 
-    @property
+    @cached_property
     def entries(self) -> list[list[Entry]]:
         """The rows with every text as an Entry."""
         return [[c if isinstance(c, Entry) else Entry(text=c) for c in row] for row in self.rows]
 
-    @property
+    @cached_property
     def reasons(self) -> dict[str, int]:
         """Each distinct reason of an absence or failure, with the number that refers to it."""
         hints = (entry.hint for row in self.entries for entry in row if entry.needs_reason)
         return {hint: index for index, hint in enumerate(dict.fromkeys(hints), start=1)}
 
-    @property
+    @cached_property
     def numeric(self) -> list[bool]:
         """For each column, True where one of its entries sorts as a number."""
         rows = self.entries
@@ -95,7 +101,13 @@ def number_entry(value: float) -> Entry:
 
 
 def percent_entry(share: float) -> Entry:
-    return Entry(text=f"{share:.2%}", value=share)
+    return Entry(text=f"{share:.2%}", value=share, unit="fraction")
+
+
+def size_entry(count: float, *, detail: str = "", hint: str = "") -> Entry:
+    """A number of bytes, which may be negative."""
+    text = f"{'-' if count < 0 else ''}{size_in_bytes(abs(int(count)))}"
+    return Entry(text=text, detail=detail, value=count, hint=hint, unit="B")
 
 
 def shorten_workloads(table: Table) -> Table:
@@ -135,7 +147,9 @@ def value_entry(record: Measurement) -> Entry:
         spread = quartiles(record.samples)
         detail = f"{number(spread.low)}–{number(spread.high)}, n {spread.count}"
     hint = record.reason or (f"source: {record.source}" if record.source else "")
-    return Entry(text=number(record.value), detail=detail, value=record.value, hint=hint, tone=tone)
+    exact = record.unit == "ratio" and record.value > EXACTLY
+    text = "must be 0" if exact else number(record.value)
+    return Entry(text=text, detail=detail, value=record.value, hint=hint, tone=tone)
 
 
 def workload_or_cell(record: Record) -> str:

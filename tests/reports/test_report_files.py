@@ -38,11 +38,8 @@ def resolution(png):
 def test_failures_come_before_everything_measured(run):
     built = build(run)
     for text in (page_of(built), built.markdown.read_text()):
-        order = [
-            text.index(part) for part in ("1 failed; unfinished: bench", "over budget", "Stages")
-        ]
-        order += [text.index("Speed"), text.index("Paired ratios of bench")]
-        order.append(text.index("Provenance"))
+        parts = ("1 failed; unfinished: bench", "over budget", "Speed", "Paired ratios of bench")
+        order = [text.index(part) for part in (*parts, "Provenance")]
         assert order == sorted(order)
 
 
@@ -65,7 +62,7 @@ def test_a_name_cannot_leave_its_script_element(tmp_path):
 def test_page_needs_no_network(run):
     page = page_of(build(run))
     assert not re.search(r"https?://", page)
-    assert not re.search(r"<link|@import|\bsrc=|\bhref=|url\(", page)
+    assert not re.search(r'<link|@import|\bsrc=|\bhref=(?!"#)|url\(', page)
 
 
 def test_unknown_has_its_reason_where_it_stands(run):
@@ -88,6 +85,13 @@ def test_figures_are_printed_at_300_dpi(run):
         assert resolution(path.read_bytes()) == (11811, 11811)  # 300 / 0.0254
         assert f"figures/{path.name}" in built.markdown.read_text()
         assert f'id="figure-{path.stem}"' in page_of(built)
+
+
+def test_a_report_without_figures_for_print_has_all_the_rest(run):
+    built = build(run, prints=False)
+    assert built.figures == () and not (run.path / "figures").exists() and not built.notes
+    assert built.html.is_file() and "figures/" not in built.markdown.read_text()
+    assert build(run).figures, "drawn when the report is asked for"
 
 
 def test_a_figure_of_an_earlier_build_goes_away(run):

@@ -59,7 +59,7 @@ def test_verdict_holds_only_when_every_stage_is_done(tmp_path):
     append(run, "bench", "k1", latency("sdpa", [1.0, 2.0]))
     assert judge(read_contents(run).stages) == ("unfinished", "unfinished: bench")
     end(run, "bench")
-    assert judge(read_contents(run).stages) == ("ok", "holds")
+    assert judge(read_contents(run).stages) == ("ok", "passed")
     assert judge(read_contents(run, planned=["check"]).stages)[0] == "unfinished"
 
 
@@ -99,7 +99,7 @@ def test_a_stage_without_time_for_any_result_does_not_hold(tmp_path):
     stages = [SimpleNamespace(name=name, fails_on=("failed",)) for name in ("host", "bench")]
     assert exit_code(contents.records, stages) == 1
     append(run, "bench", "k2", latency("sdpa", [1.0, 2.0]))
-    assert judge(read_contents(run).stages) == ("ok", "holds, with 1 timeout")
+    assert judge(read_contents(run).stages) == ("ok", "passed, with 1 timeout")
 
 
 def test_a_failed_stage_without_records_is_a_failure(tmp_path):

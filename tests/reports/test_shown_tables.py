@@ -7,6 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from assay.records.check_answer import Answer
 from assay.reports import terminal
 from assay.reports.numerals import number, size_in_bytes, tick
 from assay.reports.run_tables import condensed
@@ -86,3 +87,60 @@ def test_one_workload_is_said_once():
     assert short.columns == ("x",) and "b1_q8_k8" in short.note
     two = Table(title="", columns=("workload", "x"), rows=(("b1_q8_k8", "1"), ("b1_q9_k9", "2")))
     assert [row[0].text for row in shorten_workloads(two).entries] == ["s8", "s9"]
+
+
+def words_of(table):
+    texts = [*table.columns, *(entry.text for row in table.entries for entry in row)]
+    return {word for text in texts for word in text.split()}
+
+
+@pytest.mark.parametrize("letters", [20, 45, 70])
+def test_no_word_is_broken_in_80_columns(letters):
+    """A reason beside a workload's name was printed in a column of ten letters, or 160 wide."""
+    name = "b1_h1_kv1_q2_k1_d16_causal_float32_seed39"[:letters].ljust(letters, "x")
+    reason = "the causal mask is aligned top-left where Sq != Sk and the mask is causal; " * 3
+    columns = ("status", "stage", "cell", "subject", "ratio", "reason")
+    row = ("failed", "suite", name, "wrong", Entry(text="must be 0", value=1e38), reason)
+    table = Table(title="T", columns=columns, rows=(row, row))
+    console = Console(file=StringIO(), width=80)
+    terminal.show(table, console)
+    shown = console.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert not words_of(table) - set(shown.split()) and shown.count(name) == 2
+
+
+def test_a_pipe_is_80_letters_wide_unless_columns_says_otherwise(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert terminal.console().width == 80
+    monkeypatch.setenv("COLUMNS", "123")
+    assert terminal.console().width == 123
+
+
+def test_a_note_stays_whole_where_columns_are_left_out():
+    """A sentence went with a column that shared its first word, though it was about others too."""
+    row = ("sdpa", Entry(text="1", value=1.0), Entry(text="2", value=2.0), "y" * 60)
+    note = (
+        "Of all times these are medians. Both passes count. TFLOP/s and tokens/s are of the first."
+    )
+    columns = ("subject", "tokens/s", "TFLOP/s", "of ceiling")
+    table = Table(title="T", columns=columns, rows=(row,), spare=("of ceiling",), note=note)
+    console = Console(file=StringIO(), width=30)
+    terminal.show(table, console)
+    shown = console.file.getvalue()
+    assert "ceiling" not in shown and " ".join(note.split()) in " ".join(shown.split())
+
+
+def test_the_command_of_an_answer_is_one_line_to_copy():
+    line = "FAIL  my: " + "the mask is wrong " * 5 + "; repeat: assay check my.py --workload b1_h8"
+    console = Console(file=StringIO(), width=80)
+    terminal.show_answer(Answer(word="FAIL", lines=(line,)), console)
+    assert console.file.getvalue() == f"{line}\n"
+
+
+def test_the_entries_of_a_long_table_are_made_once(monkeypatch):
+    """They were made anew for every row: a plan of a thousand cells took a minute and a half."""
+    made = []
+    monkeypatch.setattr(Entry, "__post_init__", lambda entry: made.append(entry))
+    table = Table(title="t", columns=("a", "b"), rows=tuple((f"r{n}", "x") for n in range(300)))
+    terminal.show(table, Console(file=StringIO(), width=80))
+    assert len(made) <= 3 * 2 * 300

@@ -1,5 +1,5 @@
 // Draws the charts in the reader's colours, shows one panel of a figure at a time, and sorts tables
-// on their headers.
+// on their headers, and copies them.
 "use strict";
 const themes = JSON.parse(document.getElementById("themes").textContent);
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
@@ -21,13 +21,16 @@ function painted(layout, theme) {
 
 let shown = "light";  // the name of the theme
 
-function paint(name) {
+const PRINTED_PX = 620;  // a chart's width on paper, where nothing says that the page has changed
+
+function paint(name, width) {
   shown = name;
   // A chart in a hidden panel has no width to be drawn in; it is drawn when it is chosen.
   for (const chart of charts.filter((each) => each.offsetParent !== null)) {
     const figure = JSON.parse(document.getElementById(chart.dataset.figure).textContent);
     // A chart that is resized takes the height of its element, not that of its layout.
     chart.style.height = `${figure.layout.height}px`;
+    if (width) figure.layout.width = width;
     Plotly.react(chart, figure.data, painted(figure.layout, themes[name]),
                  {displaylogo: false, displayModeBar: false});
   }
@@ -45,7 +48,7 @@ if (charts.length && window.Plotly) {
   paint(preferred());
   for (const chart of charts) resized.observe(chart);
   dark.addEventListener("change", () => paint(preferred()));
-  window.addEventListener("beforeprint", () => paint("light"));
+  window.addEventListener("beforeprint", () => paint("light", PRINTED_PX));
   window.addEventListener("afterprint", () => paint(preferred()));
 }
 
@@ -100,3 +103,45 @@ for (const button of document.querySelectorAll("th button")) {
 window.addEventListener("beforeprint", () => {
   for (const part of document.querySelectorAll("details")) part.open = true;
 });
+
+// A cell as it is shown; or without the small print, and with all digits of the number behind it
+// where that is the number shown: a table may sort on another.
+function shownText(cell) {
+  return cell.textContent.replace(/\s+/g, " ").trim();
+}
+function plainText(cell) {
+  const copy = cell.cloneNode(true);
+  for (const small of copy.querySelectorAll("td small, th small, sup")) small.remove();
+  const text = shownText(copy);
+  const rounded = text === "" ? NaN : Number(text.replaceAll(",", ""));
+  const value = Number(cell.dataset.value);
+  if (Math.abs(value - rounded) <= 0.01 * Math.abs(rounded)) return cell.dataset.value;
+  if (!Number.isNaN(rounded)) return String(rounded);
+  return /^[=+@-]/.test(text) ? `'${text}` : text;  // no formula in a spreadsheet
+}
+
+function copied(table, format) {
+  const head = Array.from(table.tHead.rows[0].cells, shownText);
+  const cellText = format === "tsv" ? plainText : shownText;
+  const rows = Array.from(table.tBodies[0].rows, (row) => Array.from(row.cells, cellText));
+  if (format === "tsv") return [head, ...rows].map((row) => row.join("\t")).join("\n");
+  const line = (row) => `| ${row.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.parentNode.hidden = false;
+  button.addEventListener("click", async () => {
+    const table = button.parentNode.previousElementSibling.querySelector("table");
+    let state = `${table.caption.textContent} is copied`;
+    try {
+      await navigator.clipboard.writeText(copied(table, button.dataset.copy));
+    } catch {
+      state = "the browser allows no copying here; select the table instead";
+    }
+    document.getElementById("status").textContent = state;
+    const name = button.textContent;
+    button.textContent = state.endsWith("copied") ? "copied" : state;
+    setTimeout(() => { button.textContent = name; }, 1500);
+  });
+}

@@ -9,6 +9,7 @@ from assay.reports.numerals import DASH, number
 from assay.reports.table import Entry, Table, tabulate
 
 STAGES = ("cache_quality",)
+_SPARE = ("margin", "worst head", "perplexity", "KL", "read", "needles", "bytes a token")
 _NOTE = (
     "Loss in nats for each token, and its difference to the dense cache on the same windows with a "
     "95 % interval (Student's t over windows). Same choice: the most likely token is that of the "
@@ -95,6 +96,6 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
         if not rows[0].dense:
             continue
         name = workload_name(rows, "cache_proof") or cell
-        title, spare = f"Quality through the cache: {name}", ("margin", "worst head", "perplexity")
-        made.append(tabulate(title, rows, _COLUMNS, note=_NOTE, spare=spare))
+        title = f"Quality through the cache: {name}"
+        made.append(tabulate(title, rows, _COLUMNS, note=_NOTE, spare=_SPARE))
     return made

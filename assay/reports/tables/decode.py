@@ -57,7 +57,7 @@ def _explained(row: Row, first: Row | None) -> Entry:
     least = least_ratio(row.value(CACHE_BYTES), first.value(CACHE_BYTES) if first else None)
     if least is None:
         return row.absent(CACHE_BYTES)
-    return Entry(text=f"{least:.2f}", value=least)
+    return Entry(text=f"{least:.2f}", value=least, unit="ratio")
 
 
 def _over_second(row: Row, second: Row | None) -> Entry:

@@ -13,6 +13,7 @@ from assay.reports.table import Entry, Table
 
 STAGES = ("bench", "layers")
 PLACE = 20
+DETAIL = True
 _AXES = ("head_dim", "query_length", "key_length")
 _MOST_SUBJECTS = 4  # beside each other; more go into a table of their own
 # The memory shown, the first that was measured: its name in a column and its meaning.

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from assay.records.schema import CALIBRATION, CELL_SECONDS, Measurement, Record
+from assay.records.schema import CALIBRATION, CELL_METRICS, Measurement, Record
 from assay.reports.table import Entry, Table, value_entry
 
 STAGES = ("host",)
+DETAIL = True
 _LOST = {
     "bandwidth": "all ceilings and shares of them",
     "clock": "all times, ratios and rates",
@@ -23,7 +24,7 @@ _INSTRUMENTS_NOTE = (
 
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """Both tables, as far as there are records."""
-    own = [r for r in records if r.stage == stage and r.metric != CELL_SECONDS]
+    own = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
     return [table for table in (ceilings(own), instruments(own)) if table.rows]
 
 

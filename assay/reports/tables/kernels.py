@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from assay.records.schema import Record
-from assay.reports.speed_rows import Row, row_table, short_kernel, speed_rows
+from assay.reports.speed_rows import Row, row_table, short_kernel, speed_rows, whole_kernel
 from assay.reports.table import Entry, Table
 
 STAGES = ("bench", "layers", "decode")
 PLACE = 40
+DETAIL = True
 _COUNTS = {
     "kernels": "kernels",
     "registers": "kernel_registers",
@@ -42,6 +43,7 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     always = tuple(columns)
     columns["compile (ms)"] = lambda row: row.time(_COMPILE)
     spare = ("graph (ms)", "device (ms)", "inputs copied", "shared memory", "compile (ms)")
+    spare += ("tensor ops", "spills")
     return [row_table("Kernels", rows, columns, note=_NOTE, spare=spare, always=always)]
 
 
@@ -52,4 +54,4 @@ def _longest(row: Row) -> Entry:
         return row.absent("kernels")
     all_kernels = row.records.get("kernels")
     hint = all_kernels.source if all_kernels and all_kernels.source else source
-    return Entry(text=short_kernel(source), hint=hint)
+    return Entry(text=short_kernel(source), hint=hint, whole=whole_kernel(source))

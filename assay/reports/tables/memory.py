@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from assay.records.schema import Record
 from assay.reports.numerals import DASH, size_in_bytes
 from assay.reports.speed_rows import NONE_KNOWN, Row, row_table, speed_rows
-from assay.reports.table import Entry, Table
+from assay.reports.table import Entry, Table, size_entry
 
 STAGES = ("bench", "layers", "decode")
 PLACE = 30
+DETAIL = True
 PEAKS = {"forward_peak_bytes": "forward", "training_peak_bytes": "both"}
 _UNEXPLAINED = ".unexplained"
 _NOTE = (
@@ -62,5 +63,4 @@ def _unexplained(row: Row, peak: str) -> Entry:
     if value is None:
         return Entry(text=DASH) if whole is None else row.absent(f"{peak}{_UNEXPLAINED}")
     share = f"{100 * value / whole:.0f} %" if whole else ""
-    sign = "-" if value < 0 else ""
-    return Entry(text=sign + size_in_bytes(abs(int(value))), detail=share, value=value)
+    return size_entry(value, detail=share)

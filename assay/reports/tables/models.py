@@ -75,17 +75,17 @@ def failures(records: Sequence[Record]) -> Iterator[str]:
 
 
 def show_models(report: "Report", records: Sequence[Record]) -> None:
-    """Print the table, a line for each gate that fails, and the verdict to the terminal."""
-    from assay.reports.terminal import console, show
+    """Print the answer, the table and a line for each gate that fails to the terminal."""
+    from assay.reports.terminal import console, show, show_answer
 
     screen = console()
+    show_answer(report.answer, screen)
     for table in tables("models", records):
         show(table, screen)
     for line in failures(records):
         screen.print(line, markup=False, highlight=False, soft_wrap=True)
     for problem in report.problems:
         screen.print(f"! {problem}", markup=False, highlight=False)
-    screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
 
 
 def selection_table(models: Iterable[tuple[str, Sequence[str], Sequence[str]]]) -> Table:

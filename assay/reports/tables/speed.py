@@ -29,7 +29,7 @@ _NOTE = (
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """One table of all rows of a stage, those that ended without a number among them."""
     rows = speed_rows(stage, records)
-    if not rows:
+    if not any(row.endings or set(row.records) & {FORWARD, BACKWARD, TRAINING} for row in rows):
         return []
     first = baseline([r for r in records if r.stage == stage], FORWARD)
     columns = {
@@ -51,7 +51,16 @@ def tables(stage: str, records: Sequence[Record]) -> list[Table]:
             rows,
             columns,
             note=_NOTE,
-            spare=("kernel", "batches/s", "tokens/s", "peak both", "of ceiling", "both (ms)"),
+            spare=(
+                "kernel",
+                "batches/s",
+                "tokens/s",
+                "peak both",
+                "of ceiling",
+                "both (ms)",
+                "peak forward",
+                "TFLOP/s",
+            ),
             always=("forward (ms)",),
         )
     ]
@@ -77,6 +86,7 @@ def _share(row: Row) -> Entry:
         text=f"{100 * rate.share:.0f} %",
         detail=rate.bound or "",
         value=rate.share,
+        unit="fraction",
         hint=rate.suspect or "",
         tone="failed" if rate.suspect else "",
     )

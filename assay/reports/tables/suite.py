@@ -19,8 +19,8 @@ from assay.reports.table import Entry, Table
 STAGES = ("suite", "decode_suite")
 _WORDS = {"ok": "ok", "failed": "FAILS", "oom": "OOM", "timeout": "HANGS"}
 _NOTE = (
-    "A verdict is followed by the number of cases and the worst error as a share of its budget; "
-    "FAILS by the failing cases out of all and the error of the smallest of them."
+    "Beside ok stand the cases, and the worst error as a share of its budget; beside FAILS the "
+    "failing cases out of those that ran."
 )
 
 
@@ -83,7 +83,9 @@ def _entry(record: Record | None, hint: str | None) -> Entry:
     if record.status not in _WORDS:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status
-    worst = "" if record.value is None else f", {number(record.value)}"
+    worst = (
+        f", {number(record.value)}" if record.status == "ok" and record.value is not None else ""
+    )
     counts = cases_failing(record) or cases_of_all(record)
     counts = counts or (str(len(record.samples)) if record.samples else "")
     detail = f"{counts} cases{worst}" if counts else ""

@@ -6,8 +6,8 @@ from statistics import fmean
 
 from assay.records.schema import SEVERITY, Record
 from assay.reports.contents import UNFINISHED
-from assay.reports.numerals import DASH, number, size_in_bytes
-from assay.reports.table import Entry, Table, tabulate
+from assay.reports.numerals import DASH, number
+from assay.reports.table import Entry, Table, size_entry, tabulate
 from assay.reports.training_rows import (
     LOSS,
     PairedDifference,
@@ -189,7 +189,8 @@ def _utilisation(model: TrainedModel, ceilings: Mapping[str, float]) -> Entry:
         return own
     if ceiling is None:
         return Entry(text=DASH, hint="no rate of products was measured here: add the stage host")
-    return Entry(text=f"{own.value / ceiling:.1%}", value=own.value / ceiling)
+    share = own.value / ceiling
+    return Entry(text=f"{share:.1%}", value=share, unit="fraction")
 
 
 def _peak(model: TrainedModel) -> Entry:
@@ -197,7 +198,7 @@ def _peak(model: TrainedModel) -> Entry:
     peaks = [r.value for r in records if r.metric == "peak_bytes" and r.value is not None]
     if not peaks:
         return _absent(model, "peak_bytes")
-    return Entry(text=size_in_bytes(int(max(peaks))), value=max(peaks))
+    return size_entry(max(peaks))
 
 
 def _unmoved(model: TrainedModel) -> Entry:

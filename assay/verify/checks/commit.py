@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 
-from assay.host import CHECKOUT
+from assay.installation import CHECKOUT, is_repository
 from assay.verify.compared import ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding, fails, holds, not_tested
 
@@ -48,6 +48,8 @@ def _of(run: ComparedRun) -> CheckFinding:
     states = [(run.run.commit, run.run.dirty), *((s.commit, s.dirty) for s in run.sessions)]
     if len({state for state, _ in states}) > 1:
         return fails(f"{name} has sessions of more than one commit")
+    if commit is None and "assay" in (run.run.versions or {}):
+        return _of_wheel(run)
     if commit is None:
         return fails(f"{name} says no commit, so nobody can run its code again")
     if any(dirty is None for _, dirty in states):
@@ -63,8 +65,20 @@ def _of(run: ComparedRun) -> CheckFinding:
     return fails(f"{name}: commit {commit[:7]} is not in this checkout's history")
 
 
+def _of_wheel(run: ComparedRun) -> CheckFinding:
+    wheels = {session.host.get("versions", {}).get("assay") for session in run.sessions}
+    states = {run.run.dirty, *(session.dirty for session in run.sessions)}
+    if len(wheels) > 1:
+        return fails(f"{run.name} has sessions of more than one wheel")
+    if states != {False}:
+        return fails(f"{run.name} ran with files that differ, or may, from those of its wheel")
+    return not_tested(f"{run.name}: {run.run.reasons.get('commit')}")
+
+
 def _has_history() -> bool:
     """True in a checkout that was not cut short when it was cloned."""
+    if not is_repository():
+        return False
     shallow = _git("rev-parse", "--is-shallow-repository")
     return shallow is not None and shallow.stdout.strip() == "false"
 

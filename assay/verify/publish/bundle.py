@@ -29,6 +29,7 @@ from assay.errors import BadInput
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import RUN_FILE, RunFolder, load_records, open_run
 from assay.reports.build import Built, build
+from assay.reports.table_files import write_tables
 from assay.verify.compared import RunComparison
 from assay.verify.evidence import whole_lines
 from assay.verify.publish.judged import JudgedRuns, judge_folders
@@ -50,7 +51,6 @@ from assay.verify.publish.manifest import (
 )
 from assay.verify.publish.readme import README, readme
 from assay.verify.publish.redaction import redacted
-from assay.verify.publish.table_files import write_tables
 
 _STRANGE = re.compile(r"[^\w.+-]+")
 

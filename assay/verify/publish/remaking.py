@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from assay.records.run import ARCHIVE_FILE, RUN_FILE, RunFolder
 from assay.reports.build import build
+from assay.reports.table_files import write_tables
 from assay.verify.finding import CheckFinding, fails, holds, named, not_tested
 from assay.verify.publish.manifest import (
     BundleManifest,
@@ -21,7 +22,6 @@ from assay.verify.publish.manifest import (
     run_folders,
 )
 from assay.verify.publish.readme import README, readme
-from assay.verify.publish.table_files import write_tables
 
 _DRAWN = (".html", ".png", ".svg", ".pdf")
 _SOURCES = (RUN_FILE, ARCHIVE_FILE)

@@ -17,11 +17,11 @@ from pathlib import Path
 from assay.errors import BadInput
 from assay.records.durable import make_folder, write_atomically
 from assay.records.run import load_records
+from assay.reports.table_files import csv_text, named_tables
 from assay.verify.publish.bundle import SealedBundle
 from assay.verify.publish.manifest import ALONE, read_manifest
 from assay.verify.publish.paper import text
 from assay.verify.publish.paper.makefile import MAKEFILE
-from assay.verify.publish.table_files import csv_text, named_tables
 
 _CHECK = Path(__file__).with_name("check.py")
 _COLUMNS = (

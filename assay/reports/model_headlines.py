@@ -1,0 +1,54 @@
+"""Sentences on models: what a cache costs them, their scores, and the loss of a single training."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from assay.records.schema import Record
+from assay.reports.cache_rows import DENSE, CacheRow, rows_by_cell
+from assay.reports.eval_rows import PREFIX, STAGE, eval_rows
+from assay.reports.numerals import counted, number
+from assay.reports.training_rows import trained_models
+
+_QUALITY = "cache_quality"
+
+
+def cache_costs(records: Sequence[Record]) -> list[str]:
+    """A sentence for each layout that was read beside a dense cache, the least loss first."""
+    cells = rows_by_cell(records, (_QUALITY,)).values()
+    rows = [row for rows in cells for row in rows if row.layout != DENSE]
+    known = [row for row in rows if row.difference("cache_nll")]
+    return [_cost(row) for row in sorted(known, key=lambda row: row.difference("cache_nll"))]
+
+
+def scores(records: Sequence[Record]) -> list[str]:
+    """A sentence for each score of a model: its value, and its distance from the first model's."""
+    sentences = []
+    for row in eval_rows(STAGE, records):
+        if row.known:
+            score = number(fmean(record.value for record in row.known.values()))
+            error = f" ± {number(row.error)} (standard error)" if row.error is not None else ""
+            compared = not (row.is_baseline or row.why_not_compared)
+            verdict = f"; against the first: {row.verdict}" if compared else ""
+            name = row.metric.removeprefix(PREFIX)
+            sentences.append(f"{row.model}: {name} {score}{error}{verdict}")
+    return sentences
+
+
+def single_trainings(records: Sequence[Record]) -> list[str]:
+    """The final loss of a model that was trained beside no other."""
+    models = trained_models(records)
+    if len(models) != 1 or not models[0].ended:
+        return []
+    (model,) = models
+    losses = [run.loss for run in model.ended.values() if run.loss is not None]
+    ended = f"{len(model.ended):,} of {counted(len(model.seeds), 'seed')}"
+    return [f"{model.name}: loss {fmean(losses):.4f} nats (mean), {ended}"]
+
+
+def _cost(row: CacheRow) -> str:
+    mean, half = row.difference("cache_nll") or (0.0, 0.0)
+    share = row.share("cache_bytes_per_token")
+    size = f"{share:.0%} of the dense bytes, " if share is not None else ""
+    band = (row.own["cache_nll"].data or {}).get("band")
+    words = f", band {band}" if band else ""
+    return f"{row.layout}: {size}loss {mean:+.4f} ± {half:.4f} nats{words}; {row.model}"
