@@ -7,8 +7,6 @@ cases of their own, the probe it was at gets it, and a new process goes on with 
 hang they are left, because each might hang as long.
 """
 
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Mapping
@@ -17,17 +15,16 @@ from pathlib import Path
 
 import msgspec
 
-from assay import plugins
-from assay.captures import switched_off
 from assay.errors import BadInput
-from assay.host import CHECKOUT, own_fingerprint
+from assay.host import own_fingerprint
 from assay.instruments import forks, isolation
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import LIMITS, NO_VERDICTS
 from assay.studies import crash
-from assay.studies.cell import Cell, WorkerRequest, encode, implementations, outcome, parts
+from assay.studies.cell import Cell, WorkerRequest, encode, outcome
 from assay.studies.job import CellResult, Job
+from assay.studies.launching import WORKER, environment_of, imports_of, makes_cases
 from assay.studies.signed_lines import new_key
 from assay.studies.worker_output import WorkerOutput, last_words, read
 from assay.workloads.spec import WorkloadSpec
@@ -35,8 +32,6 @@ from assay.workloads.spec import WorkloadSpec
 # Begins the names of folders in which a cell hands over its results. A killed study leaves one
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
-# Programs of XLA, by their source. Not of a CPU: a home may be shared by CPUs of several kinds.
-_XLA_CACHE = Path("~/.cache/assay/xla")
 REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
 CHECK = "accuracy"  # the probe that says whether an implementation is right on a case
 
@@ -100,9 +95,9 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
             timeout_s=job.limits.timeout_s,
             memory_bytes=job.limits.memory_bytes,
             progress=str(result),
-            stall_s=job.limits.case_timeout_s if _makes_cases(cell) else None,
+            stall_s=job.limits.case_timeout_s if makes_cases(cell) else None,
         )
-        environment = _environment(cell, capture=job.capture)
+        environment = environment_of(cell, capture=job.capture)
         exit = _run(job.stage, cell, request, result, environment, out, err, limits)
         progress = read(result, key)
     if progress.forged:
@@ -121,7 +116,7 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
     status: Status = "failed"
     if exit.ending in ("timeout", "oom") and not progress.problem:
         status = exit.ending  # type: ignore[assignment]
-    if _makes_cases(cell) and progress.at and progress.at.probe:
+    if makes_cases(cell) and progress.at and progress.at.probe:
         return _after_case(cell, progress, status, reason)
     return _after_subject(cell, progress, status, reason)
 
@@ -150,44 +145,15 @@ def _run(
 ) -> isolation.Exit:
     """Run a worker to its end: a fork of a process that has imported the cell's frameworks, or a
     new Python where forking is not safe."""
-    if forks.CAN_FORK:
-        return forks.run(
-            "assay.studies.worker:in_fork",
-            {"request": str(request), "result": str(result)},
-            imports=_imports(stage, cell),
-            environment=environment,
-            stdout=stdout,
-            stderr=stderr,
-            limits=limits,
-        )
-    arguments = [str(request), str(result), str(os.getpid())]
-    with open(stdout, "ab") as out, open(stderr, "ab") as err:
-        return isolation.run(
-            [sys.executable, "-m", "assay.studies.worker", *arguments],
-            stdout=out,
-            stderr=err,
-            environment=environment,
-            limits=limits,
-        )
-
-
-def _imports(stage: str, cell: Cell) -> list[str]:
-    """Modules that a cell needs, for the process that forks: its stage, probes and frameworks and,
-    on a GPU, what its implementations import in their first call. Only ours, for a user's file may
-    do anything when it is imported."""
-    subjects = list(implementations(cell).values())
-    before = [plugin for plugin in parts(stage, cell) if plugin not in subjects]
-    named = [plugin.literals.get("FRAMEWORK") for plugin in subjects]
-    named += plugins.find("stages", stage, cell.plugin_folders).literals["USES"]
-    listed = plugins.listing("frameworks")
-    before += [listed[name] for name in dict.fromkeys(named) if name in listed]
-    gpu = [] if cell.device == "cpu" else subjects
-    ours = [p for p in (*before, *gpu) if p.path.is_relative_to(plugins.PACKAGE) and not p.missing]
-    modules = [plugins.module_name(plugin.path) for plugin in ours if plugin not in gpu]
-    modules += [name for plugin in ours for name in plugin.literals.get("IMPORTS_LATER", ())]
-    if any("triton" in plugin.requires and not plugin.missing for plugin in gpu):
-        modules.append("assay.frameworks.torch.triton_ahead")
-    return modules
+    return forks.run(
+        f"{WORKER}:in_fork",
+        {"request": str(request), "result": str(result)},
+        imports=imports_of(stage, cell),
+        environment=environment,
+        stdout=stdout,
+        stderr=stderr,
+        limits=limits,
+    )
 
 
 def _after_end(cell: Cell, progress: WorkerOutput) -> _Attempt:
@@ -205,15 +171,10 @@ def _after_end(cell: Cell, progress: WorkerOutput) -> _Attempt:
     )
 
 
-def _makes_cases(cell: Cell) -> bool:
-    """True where the cell's probes run on cases of their own, not on a workload."""
-    return bool(cell.probes) and cell.workload is None
-
-
 def _after_forgery(cell: Cell, progress: WorkerOutput) -> _Attempt:
     """Blame the subject whose turn it was; the others run without it."""
     reason = str(progress.problem)
-    if _makes_cases(cell) and progress.at:
+    if makes_cases(cell) and progress.at:
         blamed = outcome(cell, progress.at.subject, "failed", reason)
         return _Attempt(
             measurements=[
@@ -266,28 +227,3 @@ def _after_subject(cell: Cell, progress: WorkerOutput, status: Status, reason: s
     waiting = [name for name in cell.subjects if name not in ended and name != at]
     rest = [replace(cell, subjects=(name,)) for name in waiting if at and not is_stranger]
     return _Attempt(measurements=[*kept, blamed], rest=rest)
-
-
-def _environment(cell: Cell, *, capture: bool) -> dict[str, str]:
-    """Ours, with this checkout importable, nothing printed held back where a crash would lose it,
-    XLA kept from taking all memory at once, and on a GPU from compiling again what it has compiled
-    before. Triton and Inductor keep that by themselves. Inductor compiles in the cell's process:
-    others would start anew for each cell, 5 s for what takes 2. torch asks NVML whether there is a
-    GPU: asked by CUDA, as Inductor's import does, no fork of the process that imports it has one.
-
-    Cases that probes make themselves are small: on them a second CPU thread mostly waits, and
-    waits busily where others use the machine too.
-    """
-    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
-    added = {
-        "PYTHONUNBUFFERED": "1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
-        "TORCHINDUCTOR_COMPILE_THREADS": os.environ.get("TORCHINDUCTOR_COMPILE_THREADS", "1"),
-    }
-    if cell.device != "cpu" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        added["JAX_COMPILATION_CACHE_DIR"] = str(_XLA_CACHE.expanduser())
-    if _makes_cases(cell):
-        added |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    added |= {} if capture else {switched_off.VARIABLE: "0"}
-    return {**os.environ, "PYTHONPATH": path, **added}

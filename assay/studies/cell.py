@@ -10,13 +10,24 @@ import msgspec
 
 from assay import plugins, subjects
 from assay.code_digests import code_digests
-from assay.host import Host
+from assay.errors import BadInput
+from assay.host import Host, installed_version
 from assay.records.identity import digest
 from assay.records.schema import Measurement, Stamp, Status
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import identity
 
 T = TypeVar("T")
+
+# What a package works with that is not named by those who import it, as `Host.versions` calls it.
+_BESIDE = {"torch": ("triton", "ptxas", "cuda", "hip"), "triton": ("ptxas",), "jax": ("jaxlib",)}
+# Variables that move times or last bits of whatever runs below them.
+_DECISIVE = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "CUDA_LAUNCH_BLOCKING",
+    "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "XLA_FLAGS", "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_ENABLE_X64",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +61,7 @@ class Batch:
 
     number: int
     total: int | None  # None where it is not known
-    measurements: Sequence[Measurement] = ()
+    measurements: Sequence[Measurement] = ()  # or dicts of their fields, as probes may return
 
     def __post_init__(self) -> None:
         if self.number < 1 or (self.total is not None and self.total < self.number):
@@ -58,9 +69,22 @@ class Batch:
                 f"batch {self.number} of {self.total}: batches are numbered from 1 to their total"
             )
         for item in self.measurements:
-            if not isinstance(item, Measurement):
+            if not isinstance(item, Measurement | dict):
                 kind = type(item).__name__
                 raise TypeError(f"a batch holds measurements; batch {self.number} holds a {kind}")
+        object.__setattr__(self, "measurements", tuple(map(measurement_of, self.measurements)))
+
+
+def measurement_of(item: Measurement | dict[str, Any]) -> Measurement:
+    """The measurement that a stage yields, which may be a dict with the fields of one."""
+    if isinstance(item, Measurement):
+        return item
+    try:
+        return msgspec.convert(item, Measurement)
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"a stage yields measurements, or dicts of their fields; this one is none: {error}"
+        ) from error
 
 
 def options_of(settings: Any) -> dict[str, Any]:
@@ -118,6 +142,14 @@ def parts(stage: str, cell: Cell) -> list[plugins.Plugin]:
     return [*used, *implementations(cell).values()]
 
 
+def frameworks(stage: str, cell: Cell) -> list[plugins.Plugin]:
+    """The frameworks that a cell's stage and implementations work with."""
+    named = [plugin.literals.get("FRAMEWORK") for plugin in implementations(cell).values()]
+    named += plugins.find("stages", stage, cell.plugin_folders).literals["USES"]
+    listed = plugins.listing("frameworks")
+    return [listed[name] for name in dict.fromkeys(named) if name in listed]
+
+
 def implementations(cell: Cell) -> dict[str, plugins.Plugin]:
     """The cell's subjects as plugins, where a probe is run on them."""
     if not cell.probes or not cell.kind:
@@ -140,7 +172,7 @@ class CellCode:
 
 def code_of(stage: str, cell: Cell) -> CellCode:
     """Read the code behind a cell."""
-    used = parts(stage, cell)
+    used = [*parts(stage, cell), *frameworks(stage, cell)]
     subject = [subjects.file_of(cell.kind)] if cell.workload else []
     return CellCode(
         files=code_digests(*(plugin.path for plugin in used), *subject, *cell.files),
@@ -159,7 +191,7 @@ def code_key(cell: Cell) -> tuple[object, ...]:
 
 
 def fingerprint(stage: str, cell: Cell, host: Host, code: CellCode | None = None) -> str:
-    """Changes with whatever the cell measures: options, thresholds, code, packages.
+    """Changes with whatever the cell measures: options, thresholds, code, packages, environment.
 
     `code` is what `code_of` the cell returns, where that is known already.
     """
@@ -172,6 +204,13 @@ def fingerprint(stage: str, cell: Cell, host: Host, code: CellCode | None = None
             "stage": stage,
             "cell": described,
             "files": code.files,
-            "versions": {name: host.versions.get(name) for name in code.packages},
+            "versions": _versions(code.packages, host),
+            "environment": {name: os.environ[name] for name in _DECISIVE if name in os.environ},
         }
     )
+
+
+def _versions(packages: Sequence[str], host: Host) -> dict[str, str | None]:
+    known = {name: host.versions.get(name) or installed_version(name) for name in packages}
+    beside = ("python", *(name for package in packages for name in _BESIDE.get(package, ())))
+    return {**{name: host.versions.get(name) for name in beside}, **known}

@@ -31,6 +31,31 @@ FORMS = {
 }
 
 
+Typed = tuple[tuple[str, str], ...]  # flags, each with its text; an argument has an empty flag
+
+
+class FlagSetting(str):
+    """SYMBOL=VALUE that flags stand for: messages speak of the flags, which the user typed."""
+
+    typed: Typed
+
+    def __new__(cls, symbol: str, typed: Typed, value: str | None = None) -> "FlagSetting":
+        for flag, text in typed:
+            if not text:
+                name = flag or "an argument"
+                raise BadInput(f"{name} is empty; say what is wanted, or leave {flag or 'it'} out")
+        joined = ",".join(text for _, text in typed)
+        setting = super().__new__(cls, f"{symbol}={joined if value is None else value}")
+        setting.typed = typed
+        return setting
+
+
+def as_typed(typed: Typed) -> str:
+    """Flags and arguments as they stand on the command line."""
+    shown = ((flag, text if text.isprintable() else repr(text)) for flag, text in typed)
+    return " ".join(f"{flag} {text}" if flag else text for flag, text in shown)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
     """One symbol given a value, by a line of a file or by --set."""
@@ -39,6 +64,7 @@ class Assignment:
     text: str  # as a configuration file writes it: y, 20, "eager,sdpa"
     where: str  # file:line, or the whole --set entry
     prefix: str  # of messages about it: where, and the line itself
+    typed: Typed = ()  # on the command line
 
     @property
     def type(self) -> str:

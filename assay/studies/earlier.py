@@ -1,9 +1,12 @@
-"""Records of the stages before one, looked up by subject without a pass over all of them."""
+"""Records that were made before: those of earlier stages by subject, and those that cells of this
+stage streamed by attempt, without a pass over all of them for each cell."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import overload
 
+from assay.records import log
 from assay.records.schema import Record
 
 
@@ -41,3 +44,22 @@ class EarlierRecords(Sequence[Record]):
     def __getitem__(self, index: slice) -> list[Record]: ...
     def __getitem__(self, index: int | slice) -> Record | list[Record]:
         return self._records[index]
+
+
+class StreamedRecords:
+    """Batches that cells append to their stage's log while it runs, each read once."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._read_bytes, self._read_lines = 0, 0
+        self._of: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+
+    def of(self, cell: str, attempt: int) -> list[Record]:
+        """All records of an attempt that are in the log by now."""
+        content, _ = log.complete_content(self._file, start=self._read_bytes)
+        records = log.records_in(content, self._file, first_line=self._read_lines + 1)
+        self._read_bytes += len(content)
+        self._read_lines += len(records)
+        for record in records:
+            self._of[record.cell, record.attempt].append(record)
+        return self._of[cell, attempt]

@@ -6,7 +6,7 @@ at, resuming it does the cells that have no such record, and no other.
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -30,12 +30,12 @@ from assay.records.schema import (
     Status,
 )
 from assay.records.verdicts import NO_VERDICTS, is_expected, is_unbelievable, without_time
-from assay.studies import continuation, plan
+from assay.studies import continuation, plan, reuse
 from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
 from assay.studies.cell import Cell, outcome
 from assay.studies.continuation import FolderOwner, next_attempt
-from assay.studies.earlier import EarlierRecords
+from assay.studies.earlier import EarlierRecords, StreamedRecords
 from assay.studies.job import CellLimits, CellResult, Job
 from assay.studies.plan import ExaminedCell, PlannedCell, PlannedStage
 from assay.studies.study import Study
@@ -62,6 +62,7 @@ class ActiveRun:
     stages: tuple[PlannedStage, ...]
     host: Host
     tracking: Tracking
+    reuse: bool = False  # of cells that earlier runs measured, where their stages allow it
 
 
 def execute(active: ActiveRun, observer: Observer) -> list[Record]:
@@ -115,6 +116,10 @@ def _do_stage(
         hosts = plan.hosts_of(active.study, active.host)
         states = plan.states(stage, active.host, hosts, before=before, earlier=earlier)
         due = [state for state in states if state.why_due]
+        if active.reuse and stage.reusable_h:
+            due = [
+                state for state in due if not _reused(stage, state, active, hosts, log, observer)
+            ]
         observer.stage(stage.name, len(due), len(stage.cells))
         done = runs.read_done(active.folder, stage.name)
         stale = bool(due) or done is None or done.cells != _fingerprints(stage)
@@ -134,6 +139,26 @@ def _do_stage(
     return records
 
 
+def _reused(
+    stage: PlannedStage,
+    state: ExaminedCell,
+    active: ActiveRun,
+    hosts: Collection[str],
+    log: Log,
+    observer: Observer,
+) -> bool:
+    """Take a cell over from an earlier run, where there is one that may stand in for it."""
+    if state.records or state.blocked:
+        return False
+    earlier = reuse.measured_before(stage, state.planned, active.folder, hosts)
+    if not earlier:
+        return False
+    records = reuse.taken_over(earlier, _stamp(stage, state.planned, active, attempt=1))
+    log.append(records)
+    observer.note(f"  reused   {state.planned.cell.name}: {reuse.remark_on(records)}")
+    return True
+
+
 def _attempts(
     stage: PlannedStage,
     due: Sequence[ExaminedCell],
@@ -144,10 +169,12 @@ def _attempts(
     """The records that end each due cell, one batch per cell."""
     waiting = {state.planned.cell.name: state for state in due}
     engine = plugins.load(plugins.find("engines", active.study.engine, active.study.plugin_folders))
-    auditor = Auditor(engine, earlier)
+    auditor, streamed = Auditor(engine, earlier), StreamedRecords(log.path)
     for result in map(auditor.believed, engine.run(_jobs(stage, due, active, log))):
         state = waiting.pop(result.job.cell.name)
-        yield _records(state, result.job.stamp, active, result)
+        stamp = result.job.stamp
+        before = streamed.of(stamp.cell, stamp.attempt) if result.job.cell.folder else []
+        yield _records(state, stamp, active, result, before)
     for state in waiting.values():  # nothing in them can run
         stamp = _stamp(stage, state.planned, active, next_attempt(state.records))
         yield _records(state, stamp, active)
@@ -211,15 +238,18 @@ def _stamp(stage: PlannedStage, planned: PlannedCell, active: ActiveRun, attempt
 
 
 def _records(
-    state: ExaminedCell, stamp: Stamp, active: ActiveRun, result: CellResult | None = None
+    state: ExaminedCell,
+    stamp: Stamp,
+    active: ActiveRun,
+    result: CellResult | None = None,
+    streamed: Sequence[Record] = (),
 ) -> list[Record]:
     """A cell's last batch: why subjects did not run, what an engine handed back of the others, and
-    last the record that ends it."""
+    last the record that ends it, which `streamed`, the batches before, have a say in."""
     cell = state.planned.cell
     kept = [outcome(cell, name, *why) for name, why in state.blocked.items()]
     measurements = [*kept, *(result.measurements if result else ())]
-    earlier = _streamed(active.folder, stamp) if result and result.job.cell.folder else []
-    status, reason = _ending(stamp.stage, [*earlier, *measurements])
+    status, reason = _ending(stamp.stage, [*streamed, *measurements])
     end = Measurement(
         metric=CELL_SECONDS,
         value=result.seconds if result else 0.0,
@@ -230,15 +260,6 @@ def _records(
     )
     host = result.host if result else active.host.fingerprint
     return runs.stamped((*measurements, end), stamp, host=host)
-
-
-def _streamed(folder: RunFolder, stamp: Stamp) -> list[Record]:
-    """The records of an attempt that are in the log before its end."""
-    return [
-        record
-        for record in runs.stage_records(folder, stamp.stage)
-        if (record.cell, record.attempt) == (stamp.cell, stamp.attempt)
-    ]
 
 
 def _ending(stage: str, measurements: Sequence[Measurement]) -> tuple[Status, str | None]:

@@ -5,17 +5,17 @@ Kconfiglib ignores or reinterprets much of what it cannot use. So a file passes 
 must be the value that Kconfiglib arrives at, and Kconfiglib must have nothing to warn about.
 """
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import assay
-from assay.errors import BadInput, CannotRunHere
+from assay.errors import BadInput, CannotRunHere, unknown_name
+from assay.installation import own_file
 from assay.records.durable import write_atomically
 from assay.studies import config_file, study
-from assay.studies.config_file import Assignment
+from assay.studies.config_file import Assignment, FlagSetting
 from assay.studies.study import Study
+from assay.workloads.spec import full_dtypes
 
 try:
     import kconfiglib
@@ -23,9 +23,8 @@ try:
 except ModuleNotFoundError as error:
     raise CannotRunHere("settings are read with Kconfiglib: pip install kconfiglib") from error
 
-ROOT = Path(assay.__file__).parent.parent
-KCONFIG = ROOT / "Kconfig"
-DEFCONFIGS = ROOT / "defconfigs"
+KCONFIG = own_file("Kconfig")
+DEFCONFIGS = own_file("defconfigs")
 _WANTED = {
     "bool": "y or n",
     "int": "a whole number such as 20, without quotes",
@@ -41,7 +40,28 @@ def load(path: Path | None, sets: Sequence[str] = (), plugin_folders: Sequence[P
     BadInput that names the line or the entry.
     """
     kconfig = _open_kconfig()
-    from_file = [] if path is None else _read(Path(path), kconfig)
+    return _resolved(
+        kconfig, [] if path is None else _read(Path(path), kconfig), sets, plugin_folders
+    )
+
+
+def changed(
+    config: Mapping[str, str], sets: Sequence[str], plugin_folders: Sequence[Path] = ()
+) -> Study:
+    """The study of another's `config`, every symbol, with entries SYMBOL=VALUE over it."""
+    given = [
+        Assignment(symbol=name, text=text, where="the run", prefix=f"the run has {name}={text}")
+        for name, text in config.items()
+    ]
+    return _resolved(_open_kconfig(), given, sets, plugin_folders)
+
+
+def _resolved(
+    kconfig: Kconfig,
+    from_file: list[Assignment],
+    sets: Sequence[str],
+    plugin_folders: Sequence[Path],
+) -> Study:
     from_sets = [_parse_set(entry, kconfig) for entry in sets]
     _check(kconfig, from_file)
     _check(kconfig, from_sets)
@@ -52,8 +72,8 @@ def load(path: Path | None, sets: Sequence[str] = (), plugin_folders: Sequence[P
     _check_resolved(kconfig, assignments, config)
     if kconfig.warnings:
         raise BadInput(f"{KCONFIG}: Kconfiglib warns: {'; '.join(kconfig.warnings)}")
-    prefixes = {assignment.symbol: assignment.prefix for assignment in assignments}
-    return study.build(config, plugin_folders=plugin_folders, prefixes=prefixes)
+    given = {assignment.symbol: assignment for assignment in assignments}
+    return study.build(config, plugin_folders=plugin_folders, given=given)
 
 
 def write_config(study_config: Mapping[str, str], path: Path) -> None:
@@ -80,19 +100,19 @@ def defconfigs() -> dict[str, Path]:
     return {path.name: path for path in paths if path.is_file()}
 
 
-def defconfig(name: str) -> Path:
-    """The defconfig called `name`."""
+def defconfig(name: str, *, wanted: str = "defconfig") -> Path:
+    """The defconfig called `name`, or an error that says what was `wanted`."""
     known = defconfigs()
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}? " if close else ""
-        raise BadInput(f"there is no defconfig {name!r}; {hint}There are: {', '.join(known)}")
+        raise BadInput(f"{unknown_name(wanted, name, known)} `assay config list` names all")
     return known[name]
 
 
 def _open_kconfig() -> Kconfig:
     if not KCONFIG.is_file():
-        raise CannotRunHere(f"there is no {KCONFIG}; run assay from a checkout")
+        raise CannotRunHere(
+            f"there is no {KCONFIG}; run assay from a checkout, or install a wheel of it"
+        )
     try:
         return Kconfig(str(KCONFIG), warn_to_stderr=False)
     except kconfiglib.KconfigError as error:
@@ -104,10 +124,9 @@ def _read(path: Path, kconfig: Kconfig) -> list[Assignment]:
         _check_schema(path, present=kconfig.syms["SCHEMA"].str_value)
         return config_file.parse(path)
     except OSError as error:
-        known = "".join(f"\n  {name}: {file}" for name, file in defconfigs().items())
         raise BadInput(
-            f"cannot read {path} ({error.strerror}); give a configuration file, such as one of "
-            f"the defconfigs:{known}"
+            f"cannot read {path} ({error.strerror}); give a configuration file, or the name of one "
+            "of those that `assay config list` names"
         ) from error
 
 
@@ -119,23 +138,25 @@ def _check_schema(path: Path, *, present: str) -> None:
             number = content.count(b"\n", 0, match.start()) + 1
             raise BadInput(
                 f"{path}:{number}: CONFIG_SCHEMA={schema}: this file was written for another "
-                f"schema (the present one is {present}); run `make defconfig-NAME` again, with "
+                f"schema (the present one is {present}); run `assay config load NAME` again, with "
                 "the name of the study you want"
             )
 
 
 def _parse_set(entry: str, kconfig: Kconfig) -> Assignment:
-    prefix = f"--set {entry if entry.isprintable() else repr(entry)}"
+    typed = entry.typed if isinstance(entry, FlagSetting) else (("--set", entry),)
+    prefix = config_file.as_typed(typed)
     match = re.fullmatch(rf"({config_file.SYMBOL})=(.*)", entry, re.DOTALL)
     if not match or match[1].startswith("CONFIG_"):
         raise BadInput(f"{prefix}: wanted SYMBOL=VALUE, without CONFIG_, such as --set ROUNDS=20")
     name, value = match.groups()
     kind = _type_of(_symbol_named(kconfig, name, prefix=prefix))
+    value = full_dtypes(value) if "DTYPE" in name else value
     text = config_file.quote(value) if kind == "string" else value
     if not config_file.is_value(text):
         wanted = "text without control characters" if text != value else _WANTED[kind]
         raise BadInput(f"{prefix}: {name} is {wanted}")
-    return Assignment(symbol=name, text=text, where=prefix, prefix=prefix)
+    return Assignment(symbol=name, text=text, where=prefix, prefix=prefix, typed=typed)
 
 
 def _check(kconfig: Kconfig, assignments: Sequence[Assignment]) -> None:
@@ -154,9 +175,7 @@ def _check(kconfig: Kconfig, assignments: Sequence[Assignment]) -> None:
 def _symbol_named(kconfig: Kconfig, name: str, *, prefix: str) -> Symbol:
     known = [symbol.name for symbol in kconfig.unique_defined_syms]
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise BadInput(f"{prefix}: there is no setting {name}; {hint}")
+        raise BadInput(f"{prefix}: {unknown_name('setting', name, known)}")
     return kconfig.syms[name]
 
 

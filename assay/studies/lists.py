@@ -6,7 +6,7 @@ Every function takes the text of one symbol and gives a tuple, or raises BadInpu
 import re
 from collections.abc import Sequence
 
-from assay.errors import BadInput
+from assay.errors import BadInput, did_you_mean
 
 POSITIVE = re.compile(r"[1-9][0-9]{0,8}")
 
@@ -42,16 +42,14 @@ def refuse_repeats(values: Sequence[object], *, entries: Sequence[str]) -> None:
 def words(text: str, *, allowed: Sequence[str]) -> tuple[str, ...]:
     """Entries that are all among `allowed`."""
     values = some_entries(text)
-    for entry in values:
-        if entry not in allowed:
-            raise BadInput(f"{entry!r} is not one of {', '.join(allowed)}")
-    return values
+    return tuple(word(entry, allowed=allowed) for entry in values)
 
 
 def word(text: str, *, allowed: Sequence[str]) -> str:
     """One entry, among `allowed`."""
     if text not in allowed:
-        raise BadInput(f"{text!r} is not one of {', '.join(allowed)}")
+        hint = did_you_mean(text, allowed)
+        raise BadInput(f"{text!r} is not one of {', '.join(allowed)}{hint and f'; {hint}'}")
     return text
 
 

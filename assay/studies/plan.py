@@ -39,6 +39,7 @@ class PlannedStage:
     fails_on: frozenset[Status]
     supplies: bool = False  # later stages make their cells of what this one makes
     streams: bool = False  # its cells may append batches while they run
+    reusable_h: float = 0.0  # for how long an earlier run's cells may stand in for its own
 
 
 def on_device(study: Study, host: Host) -> Study:
@@ -175,6 +176,7 @@ def _stage(name: str, study: Study, host: Host) -> PlannedStage:
         fails_on=frozenset(plugin.literals["FAILS_ON"]),
         supplies=plugin.literals["SUPPLIES"],
         streams=plugin.literals["STREAMS"],
+        reusable_h=plugin.literals["REUSABLE_H"],
     )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import plugins
-from assay.errors import BadInput
+from assay.errors import BadInput, unknown_name
 from assay.models import layer
 from assay.studies import lists
 from assay.subjects.decode import names as decode_names
@@ -55,7 +55,7 @@ def _with_cores(text: str, folders: Sequence[Path]) -> tuple[str, ...]:
     names = lists.entries(text)
     for entry in names:
         if entry not in known:
-            raise BadInput(f"there is no layer {entry!r}; wanted {ALL}, or of {', '.join(known)}")
+            raise BadInput(unknown_name("layer", entry, (ALL, *known)))
     return names
 
 

@@ -8,12 +8,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
+
 from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
 from assay.records import run as runs
+from assay.records.durable import make_folder
+from assay.records.identity import current
+from assay.records.log import Log
 from assay.records.run import RunFolder
-from assay.records.schema import KEYS, SCHEMA, Run, Session
+from assay.records.schema import KEYS, SCHEMA, Record, Run, Session
 from assay.studies import config_file, kconfig, plan, study
 from assay.studies.execute import ActiveRun
 from assay.studies.study import Study
@@ -24,13 +29,17 @@ _TRAIN = "train"  # the stage that trains models
 
 
 @contextmanager
-def started(settings: Study, host: Host, results: Path, study_name: str) -> Iterator[ActiveRun]:
-    """A new run of a study, held while it is worked on."""
+def started(
+    settings: Study, host: Host, results: Path, study_name: str, *, reuse: bool = False
+) -> Iterator[ActiveRun]:
+    """A new run of a study, held while it is worked on; with `reuse`, cells of earlier runs in
+    `results` stand in for its own where their stages allow it."""
     stages = plan.make(settings, host)  # first: what cannot be planned must leave nothing behind
     tracking = tracking_of(settings, study_name)
     folder = runs.create(results, study_name)
     with folder.held():
-        yield _begin(folder, settings, host, study_name, stages, tracking, sessions=[])
+        active = _begin(folder, settings, host, study_name, stages, tracking, sessions=[])
+        yield replace(active, reuse=reuse)
 
 
 @contextmanager
@@ -44,14 +53,58 @@ def resumed(path: Path, settings: Study, host: Host) -> Iterator[ActiveRun]:
         yield _begin(folder, settings, host, run.study, stages, tracking, sessions=run.sessions)
 
 
+@contextmanager
+def extended(path: Path, settings: Study, host: Host, results: Path) -> Iterator[ActiveRun]:
+    """A new run with the cells of an earlier one that are also its own, by their fingerprints.
+
+    They keep the sessions that measured them, with commit, host and command. Cells that stream, as
+    trainings do, are made anew, for what they keep beside their records stays with the old run.
+    """
+    source, run = runs.open_run(path)
+    stages = plan.make(settings, host)
+    tracking = tracking_of(settings, run.study)
+    kept = kept_by_extension(source, stages)  # first: what cannot be read must leave nothing behind
+    folder = runs.create(results, run.study)
+    with folder.held():
+        for name, batches in kept.items():
+            _copy(batches, folder, name)
+        yield _begin(folder, settings, host, run.study, stages, tracking, sessions=run.sessions)
+
+
+def kept_by_extension(
+    source: RunFolder, stages: Sequence[plan.PlannedStage]
+) -> dict[str, list[list[Record]]]:
+    """Records that an extension takes over, of each stage that has some, by their cells."""
+    kept = {stage.name: _unchanged(source, stage) for stage in stages if not stage.streams}
+    return {name: batches for name, batches in kept.items() if batches}
+
+
+def _unchanged(source: RunFolder, stage: plan.PlannedStage) -> list[list[Record]]:
+    """The last attempts at cells that are planned with the same fingerprint, oldest first."""
+    planned = {(cell.cell.name, cell.fingerprint) for cell in stage.cells}
+    batches: dict[str, list[Record]] = {}
+    for record in current(runs.stage_records(source, stage.name)):
+        if (record.cell, record.fingerprint) in planned:
+            batches.setdefault(record.cell, []).append(record)
+    return sorted(batches.values(), key=lambda batch: batch[0].session)
+
+
+def _copy(batches: list[list[Record]], target: RunFolder, stage: str) -> None:
+    make_folder(target.stage(stage))
+    with Log(target.log(stage)) as log:
+        for batch in batches:
+            log.append([msgspec.structs.replace(r, run=target.path.name) for r in batch])
+
+
 def study_of(
     run: Run,
     changes: Mapping[str, str] = MappingProxyType({}),
     *,
+    sets: Sequence[str] = (),
     plugin_folders: Sequence[Path] = (),
     trust: bool = False,
 ) -> Study:
-    """The study that a run was started with, but for `changes` of symbols.
+    """The study that a run was started with, but for `changes` of symbols and `sets` of --set.
 
     Code that the run names is foreign: it must be among `plugin_folders`, which whoever asks has
     given, or be trusted as a whole.
@@ -79,6 +132,8 @@ def study_of(
                 f".config writes it, such as {known[symbol]}; restore the file"
             )
     folders = [path for path in named if path.suffix != ".py"] if trust else []
+    if sets:
+        return kconfig.changed({**run.config, **changes}, sets, [*allowed, *folders])
     return study.build({**run.config, **changes}, plugin_folders=[*allowed, *folders])
 
 

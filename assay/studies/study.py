@@ -17,7 +17,7 @@ from assay.models import layer
 from assay.performance.rounds import RoundSettings
 from assay.records import mirroring
 from assay.studies import lists
-from assay.studies.config_file import unquote
+from assay.studies.config_file import Assignment, as_typed, unquote
 from assay.studies.plugin_values import files_in, value
 from assay.subjects.decode import names as decode_names
 from assay.train import processes
@@ -178,11 +178,11 @@ def build(
     config: Mapping[str, str],
     *,
     plugin_folders: Sequence[Path] = (),
-    prefixes: Mapping[str, str] | None = None,
+    given: Mapping[str, Assignment] | None = None,
 ) -> Study:
     """The study of a resolved configuration (every symbol, values as a .config writes them).
 
-    `prefixes` has, for each symbol that was given, how a message about it begins.
+    `given` has, for each symbol that was given a value, by what: messages begin with that.
     """
     folders = plugins.check_folders(plugin_folders)
     values = {}
@@ -194,9 +194,22 @@ def build(
             values[item.name] = value(unquote(config[symbol]), item.metadata, folders)
             folders += files_in(unquote(config[symbol]), item.metadata)
         except BadInput as error:
-            prefix = (prefixes or {}).get(symbol, f"Kconfig: {symbol}={config[symbol]}")
+            prefix = f"Kconfig: {symbol}={config[symbol]}"
+            if given and symbol in given:
+                prefix = _blamed(given[symbol], item.metadata, folders)
             raise BadInput(f"{prefix}: {error}") from error
     chosen = [name for name in DEVICES if config[f"DEVICE_{name.upper()}"] == "y"]
     if len(chosen) != 1:
         raise BadInput(f"the study names {len(chosen)} devices; set one of DEVICE_* to y")
     return Study(**values, device=chosen[0], plugin_folders=folders, config=dict(config))
+
+
+def _blamed(given: Assignment, metadata: Mapping[str, Any], folders: Sequence[Path]) -> str:
+    """The beginning of a message about a value: of several flags it names the first that is wrong
+    by itself."""
+    for flag, text in given.typed:
+        try:
+            value(text, metadata, folders)
+        except BadInput:
+            return as_typed(((flag, text),))
+    return given.prefix

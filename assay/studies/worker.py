@@ -1,15 +1,13 @@
-"""The process in which one cell runs: a fork, or where that is not safe
-`python -m assay.studies.worker REQUEST RESULT PARENT`.
+"""The process in which one cell runs: a fork, or where that is not safe a new Python.
 
-Measurements go to the file RESULT as they come, one JSON object per line, each signed
+Measurements go to the file `result` as they come, one JSON object per line, each signed
 (signed_lines.py), so that what was complete before a crash is kept. `{"begin": SUBJECT, ...}` says
 whose fault a crash would be, and `{"end": true}` that the cell came to its end. Batches go to the
-stage's log, and only their numbers to RESULT. PARENT is the process that waits for this one.
+stage's log, and only their numbers to `result`.
 """
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +17,6 @@ from typing import Any, BinaryIO, NoReturn
 import msgspec
 
 from assay import plugins
-from assay.instruments.isolation import code_of, exit_with_parent
 from assay.records.schema import Measurement
 from assay.studies import cell as cells
 from assay.studies import stream
@@ -45,6 +42,8 @@ def main(request: str, result: str) -> None:
     with open(result, "ab", buffering=0) as file, stream.opened(job) as batches:
         last = None
         for item in _events(stage, cell):
+            if isinstance(item, dict):
+                item = cells.measurement_of(item)
             if isinstance(item, Measurement):
                 _write_line(file, signer, item)
             elif isinstance(item, Begin):
@@ -60,7 +59,8 @@ def main(request: str, result: str) -> None:
             else:
                 kind = type(item).__name__
                 raise TypeError(
-                    f"a stage yields Begin, Measurement and Batch; this one yielded a {kind}"
+                    "a stage yields Begin, Batch, and Measurement or a dict of its fields; this "
+                    f"one yielded a {kind}"
                 )
         _write_line(file, signer, {"end": True})
 
@@ -88,13 +88,3 @@ def _end() -> NoReturn:
 
 def _write_line(file: BinaryIO, signer: Signer, item: object) -> None:
     file.write(signer.signed(msgspec.json.encode(item)))
-
-
-if __name__ == "__main__":
-    exit_with_parent(int(sys.argv[3]))
-    try:
-        main(*sys.argv[1:3])
-    except Exception as error:
-        traceback.print_exc()
-        sys.exit(code_of(error))
-    _end()

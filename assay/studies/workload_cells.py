@@ -4,7 +4,7 @@ Nothing is timed that was not shown to be right: `unproven` says who is refused,
 earlier stages.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -163,21 +163,29 @@ def _why_unproven(cell: Cell, subject: str, earlier: EarlierRecords) -> str | No
     if wrong:
         return f"not timed: its check is {wrong.status}: {wrong.reason}"
     if not verdicts:
-        return f"not timed: no check of it on this workload; add {CHECK} to PROBES"
+        return "not timed: no check of it on this workload"
     return None
 
 
 def _probe_names(study: Study, stage: str) -> tuple[str, ...]:
     """The probes of a stage and, of another stage that the study has not, the check and those that
-    they need; of the check's, those that take any workload."""
+    they need; of the check's, those that take any workload, and what the bench needs of it."""
     names = list(probes_of(study, stage))
     if stage == "check":
-        return tuple(name for name in names if literals(study, name)["EVERY_WORKLOAD"])
-    needed = [CHECK] if names and CHECK in study.probes else []
-    needed += [need for name in names for need in literals(study, name)["NEEDS"]]
+        own = [name for name in names if literals(study, name)["EVERY_WORKLOAD"]]
+        timed = probes_of(study, "bench") if "bench" in study.stages else ()
+        needed = [n for n in _needed(study, timed) if literals(study, n)["STAGE"] == stage]
+        return tuple(dict.fromkeys([*own, *needed]))
     elsewhere = set(study.stages) - {stage}
+    needed = _needed(study, names)
     first = [need for need in needed if literals(study, need)["STAGE"] not in elsewhere]
     return tuple(dict.fromkeys([*first, *names]))
+
+
+def _needed(study: Study, probes: Collection[str]) -> list[str]:
+    """Probes that must have passed before these: the check, whoever names it, and their NEEDS."""
+    needs = [need for name in probes for need in literals(study, name)["NEEDS"]]
+    return [CHECK, *needs] if probes else []
 
 
 def literals(study: Study, probe: str) -> Mapping[str, Any]:

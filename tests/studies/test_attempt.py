@@ -9,22 +9,22 @@ import torch
 from bound_calls import DEFAULTS
 
 from assay.instruments import forks
-from assay.studies import attempt, worker_output
+from assay.studies import launching, worker_output
 from assay.studies.cell import Cell
 
 INDUCTOR, TRITON = "assay.frameworks.torch.inductor_ahead", "assay.frameworks.torch.triton_ahead"
 
 
-def imports(*subjects, device, folders=()):
+def imports(*subjects, device, folders=(), probes=("accuracy", "latency")):
     cell = Cell(
         name="c",
         subjects=subjects,
-        probes=("accuracy", "latency"),
+        probes=probes,
         workload=DEFAULTS,
         device=device,
         plugin_folders=folders,
     )
-    return attempt._imports("bench", cell)
+    return launching.imports_of("bench", cell)
 
 
 def test_the_stage_its_probes_and_frameworks_are_there_before_a_fork():
@@ -44,6 +44,16 @@ def test_compilers_are_there_for_a_gpu_and_only_for_one():
     assert INDUCTOR in imports("eager_compiled", device="cuda:0")
     assert TRITON in imports("flash2_triton", device="cuda:0")
     assert not {INDUCTOR, TRITON} & set(imports("eager", device="cuda:0"))
+
+
+@pytest.mark.parametrize(
+    ("probes", "wanted"),
+    [(("accuracy", "latency"), False), (("gradients",), True), (("backward",), True)],
+)
+def test_what_a_backward_pass_imports_is_there_for_one(probes, wanted):
+    """0.7 s, of which a forward pass needs nothing."""
+    named = imports("eager", device="cpu", probes=probes)
+    assert ("torch.fx.experimental.symbolic_shapes" in named) == wanted
 
 
 def test_no_file_of_a_user_is_imported(tmp_path):

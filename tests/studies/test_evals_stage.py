@@ -80,7 +80,7 @@ def test_data_that_cannot_be_scored_is_refused_before_training(text, tmp_path):
         ("perplexity+window=x", "cannot be read"),
         ("perplexity+label=a/b", "is no name"),
         ("perplexity+file=a,perplexity+file=b", "label=wiki"),
-        ("accuracy", "no evals plugin"),
+        ("accuracy", "there is no eval 'accuracy'"),
     ):
         with pytest.raises(BadInput, match=words):
             study(text, TRAIN_EVALS=entry)

@@ -8,9 +8,9 @@ from assay.studies import kconfig
 
 # What the third line of a file says, and what the refusal must say.
 REFUSED = {
-    "CONFIG_RUONDS=20": ["no setting RUONDS", "did you mean ROUNDS?"],
-    "# CONFIG_DEVICE_GPU is not set": ["no setting DEVICE_GPU", "did you mean DEVICE_"],
-    "CONFIG_QQQQ=1": ["no setting QQQQ", "there are SCHEMA, STUDY"],
+    "CONFIG_RUONDS=20": ["no setting 'RUONDS'", "did you mean ROUNDS?"],
+    "# CONFIG_DEVICE_GPU is not set": ["no setting 'DEVICE_GPU'", "did you mean DEVICE_"],
+    "CONFIG_QQQQ=1": ["no setting 'QQQQ'", "there are SCHEMA, STUDY"],
     "CONFIG_SEED=2": [":1; remove one of the two"],
     "CONFIG_SEED=1": [":1; remove one of the two"],
     "CONFIG_STUDY=5": ["STUDY is text in double quotes"],
@@ -129,13 +129,13 @@ def test_another_schema_comes_before_everything(ending, tmp_path):
     path.write_bytes(ending.join([b"\xff CONFIG_OLD = m", b"CONFIG_SCHEMA=7", b"CONFIG_GONE=1"]))
     message = refusal(path)
     assert message.startswith(f"{path}:2: CONFIG_SCHEMA=7: ")
-    assert "written for another schema" in message and "`make defconfig-NAME` again" in message
+    assert "written for another schema" in message and "`assay config load NAME` again" in message
 
 
 def test_a_file_that_is_not_there(tmp_path):
     message = refusal(tmp_path / "absent")
     assert str(tmp_path / "absent") in message
-    assert f"quickstart: {kconfig.DEFCONFIGS / 'quickstart'}" in message
+    assert "one of those that `assay config list` names" in message
     assert "directory" in refusal(tmp_path)
 
 

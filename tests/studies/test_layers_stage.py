@@ -13,6 +13,8 @@ from assay.studies import kconfig
 from assay.studies.cell import fingerprint
 from assay.studies.stages import layers
 
+pytestmark = pytest.mark.early  # what they share takes long to set up
+
 HEAD = '''"""A layer with a fault."""
 import jax
 from assay.models.layers import gemma

@@ -17,6 +17,8 @@ from assay.studies import kconfig
 from assay.studies.cell import Cell, fingerprint
 from assay.studies.stages import models
 
+pytestmark = pytest.mark.early  # what they share takes long to set up
+
 MINE = '''"""Models of mine."""
 import os
 
@@ -156,7 +158,6 @@ def test_a_broken_model_fails_the_gate_that_is_about_it(ran):
 
 
 @pytest.mark.slow
-@pytest.mark.early
 def test_all_of_the_family_passes(tmp_path):
     """135 models: every step, every sound pair of mechanisms, their variations."""
     study = StudyProcess(folder=tmp_path)

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from assay import host, plugins
+from assay.errors import BadInput
+from assay.records import log
 from assay.records.schema import CELL_SECONDS, SCHEMA, Record, WorkloadIdentity
 from assay.studies import kconfig, lists, plan, workload_cells
-from assay.studies.earlier import EarlierRecords
+from assay.studies.earlier import EarlierRecords, StreamedRecords
 
 CELLS = 40
 SETTINGS = (
@@ -109,3 +111,26 @@ def test_long_lists_are_compared_by_hash():
     names = [Entry(number) for number in range(1000)]
     lists.refuse_repeats(names, entries=names)
     assert Entry.compared < len(names)
+
+
+def test_streamed_records_are_read_once(stages, tmp_path, monkeypatch):
+    """Every cell that streamed had the whole log of its stage read when it ended."""
+    check, _ = stages
+    read = []
+    records_in = log.records_in
+    monkeypatch.setattr(
+        log, "records_in", lambda c, *a, **k: read.append(c) or records_in(c, *a, **k)
+    )
+    streamed = StreamedRecords(tmp_path / "log")
+    with log.Log(tmp_path / "log") as file:
+        for planned in check.cells:
+            batch = [record(check, planned, name, "accuracy") for name in ("eager", "sdpa")]
+            file.append(batch[:1])
+            file.append(batch[1:])
+            ended = streamed.of(planned.cell.name, batch[0].attempt)
+            assert [r.subject for r in ended] == ["eager", "sdpa"]
+    assert b"".join(read) == (tmp_path / "log").read_bytes()
+    with pytest.raises(BadInput, match="log:81: not a record"):
+        with open(tmp_path / "log", "ab") as file:
+            file.write(b'{"closes":1}\n')
+        streamed.of("any", 1)

@@ -62,13 +62,13 @@ REFUSED = {
     "STUDY=../up": "cannot name a folder",
     "STUDY=.hidden": "cannot name a folder",
     "STAGES=": "the list is empty",
-    "STAGES=host,nosuch": "no stages plugin called 'nosuch'",
-    "IMPLEMENTATIONS=nosuch": "no sequence plugin called 'nosuch'",
+    "STAGES=host,nosuch": "no stage 'nosuch'",
+    "IMPLEMENTATIONS=nosuch": "no implementation 'nosuch'",
     "IMPLEMENTATIONS=no/such.py": "there is no file no/such.py",
     "IMPLEMENTATIONS=all,eager": "'all' stands alone",
     "IMPLEMENTATIONS=eager,sequence/eager": "'sequence/eager' repeats 'eager'",
-    "PROBES=nosuch": "no probes plugin called 'nosuch'",
-    "LAYERS=gemma": "there is no layer 'gemma'; wanted all, or of gemma:xla",
+    "PROBES=nosuch": "no probe 'nosuch'",
+    "LAYERS=gemma": "there is no layer 'gemma'; did you mean gemma:xla?",
     "LAYERS=gemma:flash": "there is no layer 'gemma:flash'",
     "LAYERS=all,gemma:xla": "there is no layer 'all'",
     "LAYERS=gemma:xla,gemma:xla": "'gemma:xla' repeats 'gemma:xla'",
@@ -76,8 +76,8 @@ REFUSED = {
     "MODELS_SPLICE_RATIO=1.5": "'1.5' is not a share from 0 to 1",
     "MODELS_SPLICE_RATIO=half": "'half' is not a share from 0 to 1",
     "MODELS_SPLICE_RATIO=nan": "'nan' is not a share from 0 to 1",
-    "ENGINE=nosuch": "no engines plugin called 'nosuch'",
-    "ENGINE=": "no engines plugin called ''",
+    "ENGINE=nosuch": "no engine 'nosuch'",
+    "ENGINE=": "no engine ''",
 }
 
 

@@ -18,6 +18,8 @@ from assay.host import inspect
 from assay.studies import kconfig, one_step
 from assay.studies.stages import train
 
+pytestmark = pytest.mark.early  # what they share takes long to set up
+
 
 @pytest.fixture(scope="module")
 def ran(text, tmp_path_factory) -> StudyProcess:
@@ -128,7 +130,6 @@ def whole(text, tmp_path_factory) -> StudyProcess:
 
 
 @pytest.mark.slow
-@pytest.mark.early
 def test_killed_at_any_moment_it_ends_with_the_same_bits(whole, text, tmp_path) -> None:
     study = StudyProcess(folder=tmp_path)
     kill_and_resume(study, text, kills=30)

@@ -7,9 +7,10 @@ pytest.importorskip("torch")
 import torch
 from bound_calls import DEFAULTS, written
 
-from assay.records.schema import SHARED_STATE
+from assay.errors import BadInput
+from assay.records.schema import SHARED_STATE, Measurement
 from assay.studies import worker
-from assay.studies.cell import Cell, WorkerRequest, encode, options_of
+from assay.studies.cell import Batch, Cell, WorkerRequest, encode, options_of
 from assay.studies.signed_lines import contents, new_key
 from assay.studies.stages.suite import SuiteSettings
 
@@ -42,3 +43,11 @@ def test_what_a_subject_changes_for_all_is_put_back_and_remarked_upon(tmp_path, 
     (remark,) = [item for item in items if item.get("metric") == SHARED_STATE]
     assert remark["reason"].startswith("set torch's default dtype from torch.float32 to torch.flo")
     assert not [item for item in items if "status" in item], "it is right all the same"
+
+
+def test_a_batch_may_hold_dicts_as_probes_return_them():
+    batch = Batch(1, None, [{"metric": "loss", "value": 2.5, "unit": "nats"}])
+    assert batch.measurements == (Measurement(metric="loss", value=2.5, unit="nats"),)
+    assert Batch(1, None).measurements == ()
+    with pytest.raises(BadInput, match="required field `value`"):
+        Batch(1, None, [{"metric": "loss", "unit": "nats"}])

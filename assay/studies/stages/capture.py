@@ -1,5 +1,6 @@
 """Real inputs: a language model reads a text, and its attention calls become workloads."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assay import host
-from assay.captures.manifest import CaptureRun, RunSummary
+from assay.captures.manifest import TOKENS, CaptureRun, RunSummary
 from assay.captures.recording.options import CaptureOptions
 from assay.captures.store import MANIFEST, Store
 from assay.errors import BadInput, CannotRunHere
@@ -16,9 +17,11 @@ from assay.models.pretrained import catalog, sample_text
 from assay.models.pretrained.language_model import require_packages
 from assay.records.identity import digest
 from assay.records.schema import Measurement
+from assay.studies import lists
 from assay.studies.cell import Cell
 from assay.studies.study import Study
 from assay.subjects.outcome import Begin
+from assay.workloads.spec import DTYPES
 
 AFTER = ("host",)
 SUPPLIES = True
@@ -100,6 +103,9 @@ def best_device() -> str:
 
 def capture(request: TextCapture, *, run: str | None = None) -> RunSummary:
     """Load the model, and capture one reading of the text."""
+    lists.word(request.dtype, allowed=DTYPES)  # before anything is loaded
+    if request.to.is_file():
+        raise BadInput(f"{request.to} is a file; name a folder for the store, a new one or a store")
     require_packages(("torch", "transformers"), purpose=f"to capture from {request.model}")
     from assay.captures.capturing import capture_text
 
@@ -118,6 +124,7 @@ def capture(request: TextCapture, *, run: str | None = None) -> RunSummary:
         "digest": loaded.identity.digest,
         "text": text.source,
         "text_digest": text.digest,
+        TOKENS: json.dumps(loaded.tokens(token_ids[: request.tokens]), ensure_ascii=False),
     }
     return capture_text(
         loaded.model,

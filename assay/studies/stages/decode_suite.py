@@ -22,6 +22,7 @@ from assay.workloads.spec import WorkloadSpec
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
+REUSABLE_H = 24
 
 
 @dataclass(frozen=True, kw_only=True)

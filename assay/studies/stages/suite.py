@@ -4,7 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from assay import host, plugins
@@ -25,6 +25,7 @@ from assay.workloads.spec import WorkloadSpec
 
 AFTER = ("host",)
 FAILS_ON = ("failed", "oom", "timeout")
+REUSABLE_H = 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,9 @@ class SuiteSettings:
 def cells(study: Study) -> list[Cell]:
     """One cell for each implementation; in a study of this stage alone that names WORKLOADS, these
     are the cases."""
-    probes = probes_of(study, "check").items()
-    names = tuple(name for name, probe in probes if suite.makes_cases(probe))
+    # Where probes of cost alone are named, all of correctness are meant: no speed without a check.
+    every = replace(study, probes=tuple(plugins.listing("probes", study.plugin_folders)))
+    names = _suite_probes(study) or (_suite_probes(every) if len(study.stages) > 1 else ())
     quick = study.suite_quick
     settings = SuiteSettings(
         seed=study.seed,
@@ -64,6 +66,11 @@ def cells(study: Study) -> list[Cell]:
         )
         for subject in (study.implementations if names else ())
     ]
+
+
+def _suite_probes(study: Study) -> tuple[str, ...]:
+    probes = probes_of(study, "check").items()
+    return tuple(name for name, probe in probes if suite.makes_cases(probe))
 
 
 def run(cell: Cell) -> Iterator[Begin | Measurement]:
