@@ -3,19 +3,20 @@
 import signal
 import sys
 from io import TextIOWrapper
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from assay import plugins
+from assay import __version__, plugins
 from assay.errors import BAD_INPUT, INTERNAL_ERROR, BadInput, CannotRunHere
+from assay.help_pages import HelpfulGroup, dressed
+from assay.records.durable import in_words
 from assay.records.foreign_text import GuardedStream, message
 
 _MOST_CHARACTERS = 20_000  # of an error on the terminal
 
 
-class Verbs(TyperGroup):
+class Verbs(HelpfulGroup):
     """A group whose commands are the files of the verbs folder, imported when asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -25,21 +26,35 @@ class Verbs(TyperGroup):
         verb = plugins.listing("verbs").get(cmd_name)
         if verb is None:
             return None
-        command = typer.main.get_command(plugins.load(verb).command())
+        command = typer.main.get_command(dressed(plugins.load(verb).command()))
         command.name = cmd_name
         return command
+
+    def summaries(self, ctx: Any) -> list[tuple[str, str]]:
+        return [(name, verb.summary) for name, verb in plugins.listing("verbs").items()]
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        print(f"assay {__version__}")
+        raise typer.Exit
 
 
 def _group() -> Any:
     app = typer.Typer(
         cls=Verbs,
         no_args_is_help=True,
-        add_completion=False,
+        invoke_without_command=True,  # --version has none
         rich_markup_mode=None,  # plain help: rich's takes longer to load than all the rest
         help="A workbench for attention: capture, run, measure, verify. "
-        "Exit codes: 0 holds, 1 measured and does not hold, 2 bad input, 3 cannot run here.",
+        "Exit codes: 0 holds, 1 measured and does not hold, 2 bad input, 3 cannot run here. "
+        "Example: assay check my_attention.py --quick",
     )
-    app.callback()(lambda: None)
+    app.callback()(_root)
     return typer.main.get_command(app)
 
 
@@ -55,9 +70,9 @@ def main() -> None:
             raise BadInput("an argument holds a NUL character, which no path has; leave it out")
         _group()(prog_name="assay")
     except (BadInput, CannotRunHere) as error:
-        _refuse(error, error.exit_code)
+        _refuse(str(error), error.exit_code)
     except OSError as error:
-        _refuse(error, BAD_INPUT)
+        _refuse(in_words(error), BAD_INPUT)
     except Exception:
         import traceback
 
@@ -66,8 +81,8 @@ def main() -> None:
         sys.exit(INTERNAL_ERROR)
 
 
-def _refuse(error: Exception, code: int) -> None:
-    print(f"assay: {message(str(error), _MOST_CHARACTERS)}", file=sys.stderr)
+def _refuse(words: str, code: int) -> None:
+    print(f"assay: {message(words, _MOST_CHARACTERS)}", file=sys.stderr)
     sys.exit(code)
 
 

@@ -8,6 +8,7 @@ from assay.errors import BadInput
 
 if TYPE_CHECKING:
     from assay.records.schema import Record
+    from assay.studies.config_file import FlagSetting, Typed
     from assay.studies.study import Study
 
 SUITE, STEPS = "decode_suite", "decode"  # the stages: cases of the kernels' own, and workloads
@@ -35,6 +36,15 @@ def chosen(names: Sequence[str]) -> str | None:
     return ",".join(plain)
 
 
+def setting(typed: "Typed") -> "FlagSetting":
+    """The setting of decode kernels that flags and arguments name."""
+    from assay.studies.config_file import FlagSetting
+    from assay.subjects.decode.names import PREFIX
+
+    plain = (text.replace(f",{PREFIX}", ",").removeprefix(PREFIX) for _, text in typed)
+    return FlagSetting("DECODERS", typed, ",".join(plain))
+
+
 def refuse_flags(values: Mapping[str, Any], why: str) -> None:
     """Refuse flags that mean nothing for decode kernels."""
     if given := [name for name, value in values.items() if value]:
@@ -42,7 +52,7 @@ def refuse_flags(values: Mapping[str, Any], why: str) -> None:
 
 
 def check_settings(
-    decoders: str, workload: str | None, probe: str | None, folders: Sequence[Path]
+    decoders: "FlagSetting", workload: str | None, probe: str | None, folders: Sequence[Path]
 ) -> list[str]:
     """Settings of a check: cases of the kernels' own, or the workloads that are named, unless the
     probes that are named make cases."""
@@ -53,7 +63,7 @@ def check_settings(
     makes_cases = any(plugin.literals["STAGE"] == SUITE for plugin in named)
     stage = STEPS if workload and not makes_cases else SUITE
     default = [] if probe or stage == SUITE else [f"PROBES={CHECK_PROBES}"]
-    return [f"STAGES={stage}", f"DECODERS={decoders}", *default]
+    return [f"STAGES={stage}", decoders, *default]
 
 
 def known_probes(study: "Study") -> list[str]:

@@ -93,7 +93,7 @@ def compare(
         _list(as_json=as_json)
         return
     settings = _settings(model, layout, residual, text, tokens, window, needles, dtype)
-    settings += [f"CACHE_DECODE={decode}"] if decode else []
+    settings += flags.typed_settings({"CACHE_DECODE": ("--decode", decode)})
     study = _study(["cache_quality", "cache_decode"], settings, device, config, sets, plugins)
     _run("kv-compare", study, out=out, as_json=as_json, dry_run=dry_run)
 
@@ -110,10 +110,14 @@ def _settings(
 ) -> list[str]:
     """The SYMBOL=VALUE entries that the flags stand for."""
     stated = {
-        "MODEL": model, "LAYOUTS": layout, "RESIDUAL": residual, "TEXT": text, "TOKENS": tokens,
+        "MODEL": model, "LAYOUT": layout, "RESIDUAL": residual, "TEXT": text, "TOKENS": tokens,
         "WINDOW": window, "NEEDLES": needles, "DTYPE": dtype,
     }  # fmt: skip
-    return [f"CACHE_{name}={value}" for name, value in stated.items() if value is not None]
+    symbols = {"LAYOUT": "CACHE_LAYOUTS"}
+    return flags.typed_settings({
+        symbols.get(name, f"CACHE_{name}"): ("" if name == "MODEL" else f"--{name.lower()}", value)
+        for name, value in stated.items()
+    })  # fmt: skip
 
 
 def _study(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from assay.records.run import RunFolder
     from assay.records.schema import Record, Status
     from assay.reports.table import Table
+    from assay.studies.duration import Duration
     from assay.studies.progress import CellAtWork, Estimate
 
 BAR_S = 0.5  # from one look at the cells at work to the next, on a terminal
@@ -187,6 +188,15 @@ def estimate_text(estimate: "Estimate", *, label: str = "ETA ") -> str:
     if estimate.seconds is None:
         return f"{label}{DASH}"
     return f"{label}{time_text(estimate.seconds)} (from {estimate.basis})"
+
+
+def duration_text(duration: "Duration") -> str:
+    """The time that a study may take, and what that is known from."""
+    bound = f"at most {time_text(duration.limit_s)} each"
+    if not duration.estimated:
+        return f"No earlier run on this host says how long it takes: {bound}."
+    rest = f"; {counted(duration.unknown, 'further cell')}, {bound}" if duration.unknown else ""
+    return f"About {time_text(duration.seconds)} by earlier runs on this host{rest}."
 
 
 def time_text(seconds: float) -> str:

@@ -29,12 +29,14 @@ def run(
     context: "AbstractContextManager[ActiveRun]",
     *,
     as_json: bool = False,
-    results: bool = False,
+    verbose: bool = False,
+    prints: bool = True,
     judge: Judge | None = None,
     show: Show | None = None,
 ) -> int:
-    """Carry out a run, write its report and show it, with all results or without, or in the
-    verb's own way; returns the exit code: the worse of the run's own and what `judge` says."""
+    """Carry out a run, write its report, with figures for print or without, and show it, with all
+    its tables or few, or in the verb's own way; returns the exit code: the worse of the run's own
+    and what `judge` says."""
     from assay.reports.build import build
     from assay.reports.numerals import counted
     from assay.studies import execute
@@ -60,13 +62,15 @@ def run(
             progress.note(f"interrupted; go on with: assay study resume {folder.path}{trust}")
             return INTERRUPTED
         folders = active.study.plugin_folders
-        built = build(folder, planned=active.study.stages, plugin_folders=folders)
+        built = build(folder, planned=active.study.stages, plugin_folders=folders, prints=prints)
     if as_json:
         print_json(records)
+        objections = (f"! {problem}" for problem in built.report.problems)
+        print(built.report.answer, *objections, sep="\n", file=sys.stderr)
     elif show:
         show(built.report, records)
     else:
-        show_report(built.report, results=results)
+        show_report(built.report, verbose=verbose)
     for note in built.notes:
         progress.note(note)
     print(f"report: {built.html or built.markdown}", file=sys.stderr if as_json else sys.stdout)
@@ -81,41 +85,49 @@ def run_adhoc(
     out: Path | None,
     as_json: bool,
     dry_run: bool,
+    verbose: bool = False,
     judge: Judge | None = None,
     show: Show | None = None,
+    reuse: bool = False,
 ) -> int:
     """Run `study` into RESULTS/<verb>, or the folder of its own name where it has one; `out` goes
     before RESULTS.
 
     `judge` says more of the records, and gives an exit code of its own; `show` prints the
-    run in its own way.
+    run in its own way. With `reuse`, ceilings and verdicts of earlier runs stand in.
     """
     from assay import host
-    from assay.studies import session
+    from assay.studies import launching, plan, session
 
     if dry_run:
-        show_plan(study, as_json=as_json)
+        show_plan(study, out or Path(study.results), as_json=as_json, reuse=reuse)
         return 0
     name = verb if study.study == "unnamed" else study.study
-    active = session.started(study, host.inspect(), out or Path(study.results), name)
-    return run(active, as_json=as_json, results=True, judge=judge, show=show)
+    here = host.inspect()
+    launching.begin_imports(plan.on_device(study, here))
+    active = session.started(study, here, out or Path(study.results), name, reuse=reuse)
+    return run(active, as_json=as_json, verbose=verbose, prints=False, judge=judge, show=show)
 
 
-def show_report(report: "Report", *, results: bool) -> None:
-    """The report on the terminal: verdict, how subjects compare, what went wrong, stages; results
-    if asked, or where nothing was compared."""
-    from assay.reports.terminal import console, show
+def show_report(report: "Report", *, verbose: bool = False) -> None:
+    """The report on the terminal: the answer, objections, what went wrong, results; tables of
+    detail where they are asked for, or there is nothing else."""
+    from assay.reports.terminal import console, show, show_answer
 
     screen = console()
-    screen.print(f"{report.title}: {report.verdict}", style="bold", highlight=False)
-    for headline in report.headlines:
-        screen.print(headline, style="bold", markup=False, highlight=False)
+    show_answer(report.answer, screen)
     for problem in report.problems:
         screen.print(f"! {problem}", markup=False, highlight=False)
-    shown = report.results if results or not report.headlines else ()
-    for table in (report.outcomes, report.stages, *shown):
+    results = [table for table in report.results if table.rows]
+    plain = any(any(table.numeric) for table in results if not table.detail)
+    hidden = [t.title for t in results if t.detail] if plain and not verbose else []
+    shown = [report.not_ok, *(t for t in results if t.title not in hidden)]
+    for table in [*shown, *([report.stages] if verbose else ())]:
         if table.rows:
             show(table, screen, most_rows=MOST_ROWS)
+    if hidden:
+        more = f"{', '.join(hidden)}: in the report, or here with --verbose"
+        screen.print(f"\n{more}", style="dim", markup=False, highlight=False)
 
 
 def print_json(records: "Sequence[Record]") -> None:
@@ -125,31 +137,53 @@ def print_json(records: "Sequence[Record]") -> None:
     sys.stdout.write(msgspec.json.Encoder().encode_lines(list(records)).decode())
 
 
-def show_plan(study: "Study", *, as_json: bool = False) -> None:
-    """Show the cells that a study would run here, without running any."""
+def show_plan(
+    study: "Study",
+    results: Path,
+    *,
+    as_json: bool = False,
+    reuse: bool = False,
+    extends: Path | None = None,
+) -> None:
+    """Show the cells that a study would run here, without running any, and how long they may take
+    by the runs in `results`; of an extension also which it takes over from the run it `extends`."""
+    from dataclasses import replace
+
     from assay import host
+    from assay.records.run import open_run
+    from assay.reports.numerals import counted
     from assay.reports.table import Table
-    from assay.studies import plan
+    from assay.studies import duration, plan, session
     from assay.studies.earlier import EarlierRecords
+    from assay.verbs._progress import duration_text
 
     here = host.inspect()
-    rows = []
-    for stage in plan.make(study, here):
-        for planned in stage.cells:
-            kept = {
-                subject: reason
-                for subject, (status, reason) in plan.obstacles(
-                    stage, planned, here, EarlierRecords()
-                ).items()
+    stages, hosts = plan.make(study, here), plan.hosts_of(study, here)
+    kept = session.kept_by_extension(open_run(extends)[0], stages) if extends else {}
+    rows, to_run, taken = [], [], 0
+    for stage in stages:
+        before = [record for batch in kept.get(stage.name, ()) for record in batch]
+        states = list(plan.states(stage, here, hosts, before=before, earlier=EarlierRecords()))
+        due = tuple(state.planned for state in states if state.why_due)
+        to_run.append(replace(stage, cells=due))
+        taken += len(states) - len(due)
+        for state in states:
+            cell = state.planned.cell
+            skipped = "; ".join(
+                f"{subject}: {reason}"
+                for subject, (status, reason) in state.blocked.items()
                 if status == "skipped"
-            }
-            subjects = ", ".join(planned.cell.subjects)
-            skipped = "; ".join(f"{subject}: {reason}" for subject, reason in kept.items())
-            rows.append((stage.name, planned.cell.name, subjects, planned.fingerprint, skipped))
+            )
+            remark = skipped if state.why_due else "taken over"
+            subjects = ", ".join(cell.subjects)
+            rows.append((stage.name, cell.name, subjects, state.planned.fingerprint, remark))
+    note = duration_text(duration.estimated(study, to_run, here, results, reused=reuse))
     table = Table(
         title=f"Plan of {study.study} on {plan.on_device(study, here).device}: {len(rows)} cells",
-        columns=("stage", "cell", "subjects", "fingerprint", "skipped"),
+        columns=("stage", "cell", "subjects", "fingerprint", "remark" if extends else "skipped"),
         rows=tuple(rows),
+        note=f"{counted(taken, 'cell')} taken over from {extends}. {note}" if extends else note,
+        spare=("fingerprint",),
     )
     tell(table, as_json=as_json)
 

@@ -1,6 +1,6 @@
 """Time implementations side by side, each checked first."""
 
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,6 @@ from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
-    from assay.records.schema import Record
     from assay.verbs._regression import Earlier
 
 QUICK = "sdpa,eager,flash2_torch"  # what a quick bench compares where nothing is named
@@ -24,15 +23,23 @@ def command() -> typer.Typer:
 
 
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help=flags.NAMES)] = None,
+    names: flags.Names = None,
     versus: Annotated[
-        str | None, typer.Option("--vs", help="Implementations to compare with, comma between.")
+        str | None,
+        typer.Option(
+            "--vs",
+            autocompletion=flags.completion.implementations,
+            help="Implementations to compare with, comma between.",
+        ),
     ] = None,
     itself: Annotated[
         bool, typer.Option("--aa", help="Measure each against itself: how noisy is this machine?")
     ] = False,
     comparisons: Annotated[
-        int | None, typer.Option("--comparisons", min=10, help="How many, in each process.")
+        int | None,
+        typer.Option(
+            "--comparisons", min=10, help="With --aa or --against: comparisons in each process."
+        ),
     ] = None,
     against: Annotated[
         Path | None,
@@ -50,17 +57,30 @@ def bench(
     plugins: flags.Plugins = None,
     quick: flags.Quick = False,
     isolated_judge: flags.IsolatedJudge = False,
+    fresh: flags.Fresh = False,
     as_json: flags.Json = False,
+    verbose: flags.Verbose = False,
     dry_run: flags.DryRun = False,
 ) -> None:
+    from assay import host
+    from assay.errors import BadInput
+    from assay.studies.worker_environment import begin_frameworks
     from assay.verbs import _decoding, _regression
     from assay.verbs._running import run_adhoc
 
+    if versus is not None and not (names or impl):
+        raise BadInput(
+            f"--vs {versus} says what to compare with, and nothing is named that is compared; name "
+            f"it first, such as: assay bench my_attention.py --vs {versus}"
+        )
     # The first implementation is the one that ratios are taken against.
-    compared = [name for name in (versus, *(names or ()), impl) if name]
-    decoders = _decoding.chosen(compared)
+    typed = (("--vs", versus), *(("", name) for name in names or ()), ("--impl", impl))
+    compared = tuple((flag, text) for flag, text in typed if text is not None)
+    decoders = _decoding.chosen([text for _, text in compared])
+    if not (dry_run or config or sets or decoders):  # these may change what is imported, and how
+        begin_frameworks([name for _, text in compared for name in text.split(",")], device)
     settings = flags.as_settings(
-        impl=None if decoders else ",".join(compared) or None,
+        impl=None if decoders else compared,
         workload=workload,
         probe=probe,
         device=device,
@@ -72,10 +92,11 @@ def bench(
         refused = {"--aa": itself, "--comparisons": comparisons, "--against": against}
         refused |= {"--isolated-judge": isolated_judge}
         _decoding.refuse_flags(refused, "noise is measured with implementations of sequences")
-        settings += [f"DECODERS={decoders}", *(_decoding.QUICK if quick and not workload else ())]
+        settings += [_decoding.setting(compared)]
+        settings += _decoding.QUICK if quick and not workload else ()
     if quick and not (names or impl or config or against):
         settings = [f"IMPLEMENTATIONS={QUICK}", *settings]
-    settings += [f"NOISE_COMPARISONS={comparisons}"] if comparisons else []
+    settings += flags.typed_settings({"NOISE_COMPARISONS": ("--comparisons", comparisons)})
     earlier = _regression.Earlier.read(against) if against else None
     # Each implementation is checked on the very workload before it is timed; quick, that is all.
     stages = ["host", "bench"] if quick else ["host", "suite", "bench"]
@@ -96,10 +117,13 @@ def bench(
         config=config, sets=sets, plugins=plugins, flags=[*stage_settings, *settings]
     )
 
-    def judge(records: "Sequence[Record]") -> int:
-        return earlier.judge(records) if earlier else 0
-
-    finish(run_adhoc("bench", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
+    shown = {"as_json": as_json, "verbose": verbose, "dry_run": dry_run}
+    if earlier:
+        earlier.require_device(study, host.inspect(commit=False))
+        shown["judge"] = partial(earlier.judge, aloud=as_json)
+        shown["show"] = partial(earlier.show, verbose=verbose)
+    reuse = not (fresh or of_its_own)
+    finish(run_adhoc("bench", study, out=out, **shown, reuse=reuse))
 
 
 def _refuse_unnamed(earlier: "Earlier", against: Path, named: object) -> None:

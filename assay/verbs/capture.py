@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from assay.verbs import _flags as flags
+
 if TYPE_CHECKING:
     from assay.captures.manifest import RunSummary
 
@@ -60,7 +62,12 @@ def run(
         str, typer.Option("--device", help="cpu, cuda, cuda:N, or auto (the best there is).")
     ] = "auto",
     dtype: Annotated[
-        str, typer.Option("--dtype", help="Of the weights: float32, bfloat16 or float16.")
+        str,
+        typer.Option(
+            "--dtype",
+            callback=flags.full_dtype,
+            help="Of the weights: float32, bfloat16 or float16.",
+        ),
     ] = "float32",
 ) -> None:
     """Run a language model on a text, and capture the inputs of its attention."""
@@ -140,7 +147,12 @@ def import_(
         str, typer.Option("--order", help="Axes of foreign q, k, v and out: BHSD or BSHD.")
     ] = "BHSD",
     dtype: Annotated[
-        str | None, typer.Option("--dtype", help="Of foreign arrays of bits, such as bfloat16.")
+        str | None,
+        typer.Option(
+            "--dtype",
+            callback=flags.full_dtype,
+            help="Of foreign arrays of bits, such as bfloat16.",
+        ),
     ] = None,
     scale: Annotated[
         float | None, typer.Option("--scale", help="Of foreign calls; else 1 / sqrt(head_dim).")

@@ -11,6 +11,7 @@ from assay.verbs import _flags as flags
 from assay.verbs._running import finish
 
 if TYPE_CHECKING:
+    from assay.studies.config_file import Typed
     from assay.studies.study import Study
 
 EXAMPLE = "Example: assay check my_attention.py --quick"
@@ -31,10 +32,10 @@ def command() -> typer.Typer:
 
 
 def check(
-    names: Annotated[list[str] | None, typer.Argument(help=flags.NAMES)] = None,
+    names: flags.Names = None,
     framework: Annotated[
         str | None,
-        typer.Option("--framework", help="Only those of all that need it: torch, triton, jax."),
+        typer.Option("--framework", help="All implementations of a framework: torch, triton, jax."),
     ] = None,
     cases: Annotated[
         int | None, typer.Option("--cases", min=1, help="Random cases for each implementation.")
@@ -50,7 +51,7 @@ def check(
         ),
     ] = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="With --models: few, that have every part between them.")
+        bool, typer.Option("--fast", help="With --models: a few that between them have every part.")
     ] = False,
     impl: flags.Impl = None,
     workload: flags.Workload = None,
@@ -65,6 +66,7 @@ def check(
     quick: flags.Quick = False,
     isolated_judge: flags.IsolatedJudge = False,
     as_json: flags.Json = False,
+    verbose: flags.Verbose = False,
     dry_run: flags.DryRun = False,
 ) -> None:
     if models is not None or fast:
@@ -86,7 +88,10 @@ def check(
         chosen = _chosen_models(models, fast=fast)
         _refuse_attention_flags(chosen, others)
         study = flags.load_study(
-            config=None, sets=sets, plugins=plugins, flags=["STAGES=models", f"MODELS={chosen}"]
+            config=None,
+            sets=sets,
+            plugins=plugins,
+            flags=["STAGES=models", *flags.typed_settings({"MODELS": ("--models", chosen)})],
         )
         finish(_check_models(study, out=out, as_json=as_json, dry_run=dry_run))
     from assay.verbs import _decoding
@@ -94,21 +99,29 @@ def check(
 
     shared = {"workload": workload, "probe": probe, "device": device, "dtype": dtype}
     shared |= {"seed": seed, "quick": quick}
-    named = [*(names or ()), *([impl] if impl else ())]
-    if decoders := _decoding.chosen(named):
+    shown = {"as_json": as_json, "verbose": verbose, "dry_run": dry_run}
+    typed = (
+        *(("", name) for name in names or ()),
+        *((("--impl", impl),) if impl is not None else ()),
+    )
+    if _decoding.chosen([text for _, text in typed]):
         others = {"--framework": framework, "--cases": cases, "--isolated-judge": isolated_judge}
         _decoding.refuse_flags(others, "random cases and frameworks are those of sequences")
-        settings = _decoding.check_settings(decoders, workload, probe, plugins or ())
+        _refuse_unknown_probe(probe, plugins or (), stage=_decoding.SUITE)
+        kernels = _decoding.setting(typed)
+        settings = _decoding.check_settings(kernels, workload, probe, plugins or ())
         settings += [] if config else [f"DTYPES={DTYPES}"]
-        settings += [f"SUITE_BUDGET_S={budget_s}"] if budget_s else []
+        settings += flags.typed_settings({"SUITE_BUDGET_S": ("--budget-s", budget_s)})
         settings += flags.as_settings(**shared)
         study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
         _refuse_no_probe(study, _decoding.known_probes(study))
         judge = _decoding.check_code
-        finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
-    settings = flags.as_settings(impl=_chosen(named, framework, plugins or ()), **shared)
-    settings += [f"SUITE_CASES={cases}"] if cases else []
-    settings += [f"SUITE_BUDGET_S={budget_s}"] if budget_s else []
+        finish(run_adhoc("check", study, out=out, **shown, judge=judge))
+    _refuse_unknown_probe(probe, plugins or (), stage="check")
+    settings = flags.as_settings(impl=_chosen(typed, framework, plugins or ()), **shared)
+    settings += flags.typed_settings({
+        "SUITE_CASES": ("--cases", cases), "SUITE_BUDGET_S": ("--budget-s", budget_s)
+    })  # fmt: skip
     # Workloads that are named are what is asked about; else the suite makes its own.
     own_cases = _make_own_cases(probe, plugins or ())
     stage = "check" if config or (workload and not own_cases) else "suite"
@@ -123,7 +136,7 @@ def check(
         flags=[f"STAGES={stage}", *(() if config else (f"DTYPES={DTYPES}",)), *settings],
     )
     _refuse_no_probe(study, _known_probes(study))
-    finish(run_adhoc("check", study, out=out, as_json=as_json, dry_run=dry_run))
+    finish(run_adhoc("check", study, out=out, **shown))
 
 
 def _chosen_models(models: str | None, *, fast: bool) -> str:
@@ -171,6 +184,24 @@ def _make_own_cases(probes: str | None, folders: Sequence[Path]) -> bool:
     return any("cases" in p.functions and not p.literals["EVERY_WORKLOAD"] for p in named)
 
 
+def _refuse_unknown_probe(probes: str | None, folders: Sequence[Path], *, stage: str) -> None:
+    """Refuse a name that no probe has, and give those of correctness, not of costs or captures."""
+    from assay import plugins
+    from assay.errors import BadInput, unknown_name
+    from assay.verbs import _decoding
+
+    known = plugins.listing("probes", plugins.check_folders(folders))
+    wanted = [name for name, plugin in known.items() if plugin.literals["STAGE"] == stage]
+    wanted += _decoding.CHECK_PROBES.split(",") if stage == _decoding.SUITE else []
+    for name in (probes or "").split(","):
+        plain = name.removeprefix("probes/")
+        if plain and plain not in known and not plain.endswith(".py") and not Path(name).is_dir():
+            raise BadInput(
+                f"--probe {name}: {unknown_name('probe', plain, wanted)} A file is named by its "
+                "path (ending in .py), a folder of your own by --plugins DIR"
+            )
+
+
 def _known_probes(study: "Study") -> list[str]:
     """The probes of correctness."""
     from assay import plugins
@@ -188,21 +219,19 @@ def _refuse_no_probe(study: "Study", known: Sequence[str]) -> None:
         raise BadInput(f"{chosen} says nothing of correctness; wanted some of {', '.join(known)}")
 
 
-def _chosen(names: list[str], framework: str | None, folders: Sequence[Path]) -> str | None:
+def _chosen(typed: "Typed", framework: str | None, folders: Sequence[Path]) -> "str | Typed":
     """The implementations asked for, as a study lists them."""
     if framework is None:
-        return ",".join(names) or None
+        return typed
     from assay import plugins
-    from assay.errors import BadInput
+    from assay.errors import BadInput, unknown_name
 
-    named = ",".join(names)
+    named = ",".join(text for _, text in typed)
     if named not in ("", "all"):
         raise BadInput(f"--framework {framework} chooses among all; {named} is already chosen")
     known = plugins.listing("sequence", plugins.check_folders(folders))
     chosen = [name for name, plugin in known.items() if framework in plugin.requires]
     if not chosen:
         packages = sorted({package for plugin in known.values() for package in plugin.requires})
-        raise BadInput(
-            f"no implementation needs {framework!r}; wanted one of {', '.join(packages)}"
-        )
+        raise BadInput(f"--framework {framework}: {unknown_name('framework', framework, packages)}")
     return ",".join(chosen)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from assay.verbs import _completion as completion
 from assay.verbs import _flags as flags
 
 File = Annotated[Path, typer.Option("--file", help="The configuration file.")]
@@ -25,7 +26,10 @@ def command() -> typer.Typer:
 
 
 def load(
-    name: Annotated[str, typer.Argument(help="A file's name in defconfigs/.")],
+    name: Annotated[
+        str,
+        typer.Argument(autocompletion=completion.defconfigs, help="A file's name in defconfigs/."),
+    ],
     sets: flags.Set = None,
     file: File = DEFAULT_FILE,
 ) -> None:
@@ -53,6 +57,7 @@ def check(file: File = DEFAULT_FILE) -> None:
     from assay.studies import kconfig
 
     kconfig.load(file)
+    print(f"PASS  {file}: nothing is wrong with it; run it with: assay study run --config {file}")
 
 
 def list_defconfigs() -> None:

@@ -1,5 +1,6 @@
 """Describe this machine, measure what it reaches, calibrate the instruments and list what runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -42,12 +43,27 @@ def doctor(
     from assay.reports.terminal import console, show
 
     screen = console()
+    runnable = _runnable(here, check_folders(plugins or ()))
+    screen.print(_answer(here, runnable, measured), markup=False, highlight=False, soft_wrap=True)
     for table in (
         _machine(here),
         *([tables.ceilings(measured), tables.instruments(measured)] if peaks else []),
-        _runnable(here, check_folders(plugins or ())),
+        runnable,
     ):
         show(table, screen)
+
+
+def _answer(here: "Host", runnable: "Table", measured: "Sequence[Measurement]") -> str:
+    """A line on what this machine is good for."""
+    from assay.records.schema import CALIBRATION
+
+    rows = [[entry.text for entry in row] for row in runnable.entries]
+    states = [row[1] for row in rows if row[0].startswith("sequence/")]
+    doubted = [m.metric.removeprefix(CALIBRATION) for m in measured if m.status != "ok"]
+    doubts = f"; not believed here: {', '.join(dict.fromkeys(doubted))}" if doubted else ""
+    devices = ", ".join(device.name for device in here.devices)
+    runs = f"{states.count('yes')} of {len(states)} implementations that need a package run here"
+    return f"{devices}, {here.cores} cores: {runs}{doubts}"
 
 
 def _measure(here: "Host") -> "list[Measurement]":
@@ -115,8 +131,8 @@ def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
             if plugin.problem:
                 rows.append((f"{kind}/{plugin.name}", "no", plugin.problem))
             elif plugin.missing:
-                rows.append((f"{kind}/{plugin.name}", "no", plugins.how_to_install(plugin.missing)))
-            elif kind == "sequence" and (reason := _refusal(plugin, here, folders)):
+                rows.append((f"{kind}/{plugin.name}", "no", _how_to_have(plugin.missing, here)))
+            elif reason := _refusal(plugin, here, folders):
                 rows.append((f"{kind}/{plugin.name}", "no", reason))
             elif plugin.requires:
                 rows.append((f"{kind}/{plugin.name}", "yes", f"with {', '.join(plugin.requires)}"))
@@ -127,17 +143,42 @@ def _runnable(here: "Host", folders: "tuple[Path, ...]") -> "Table":
     return Table(title="What runs here", columns=("name", "runs", "how"), rows=tuple(rows))
 
 
+# Packages that are of no use without a GPU of NVIDIA: no wheel is made for other machines.
+_FOR_NVIDIA = ("flash_attn", "flashinfer", "xformers")
+
+
+def _how_to_have(packages: Sequence[str], here: "Host") -> str:
+    """The command that installs packages, or why none can here."""
+    from assay.plugins import how_to_install
+
+    of_nvidia = [name for name in packages if name in _FOR_NVIDIA]
+    if of_nvidia and not any(device.kind == "cuda" for device in here.accelerators):
+        return f"{', '.join(of_nvidia)}: for NVIDIA GPUs alone, and there is none here"
+    if "triton" in packages and not here.os.startswith("Linux"):
+        return f"triton: for Linux alone, and this is {here.os}"
+    note = "; it is compiled here, which takes nvcc" if "flash_attn" in packages else ""
+    return how_to_install(packages) + note
+
+
 def _refusal(plugin: "Plugin", here: "Host", folders: "tuple[Path, ...]") -> str | None:
-    """The reason of an implementation that takes a plain workload in no dtype on this machine, such
-    as a kernel for GPUs alone; None where it takes it."""
+    """The reason of an implementation or a decode kernel that takes a plain workload in no dtype on
+    this machine, as its `supports` says it; None where it takes it, and for other plugins."""
+    from assay import plugins
     from assay.attention import contract
     from assay.workloads.spec import DTYPES, WorkloadSpec
 
     sizes = dict(batch=1, heads=2, kv_heads=2, query_length=128, key_length=128, head_dim=64)
     specs = [WorkloadSpec(**sizes, dtype=dtype, causal=True, seed=0) for dtype in DTYPES]
     try:
-        loaded = contract.load(str(plugin.path), folders)
-        reasons = [loaded.refusal(spec, here) for spec in specs]
+        if plugin.kind == "sequence":
+            loaded = contract.load(str(plugin.path), folders)
+            reasons = [loaded.refusal(spec, here) for spec in specs]
+        elif plugin.kind == "decode" and "supports" in plugin.functions:
+            device = "cuda" if here.accelerators else "cpu"
+            supports = plugins.load(plugin).supports
+            reasons = [supports(head_dim=64, dtype=dtype, device=device) for dtype in DTYPES]
+        else:
+            return None
     except Exception as error:  # of the implementation's own code
         return f"{type(error).__name__}: {error}".partition("\n")[0]
     return reasons[0] if all(reasons) else None

@@ -48,12 +48,11 @@ def evaluate(
     from assay.verbs._running import run_adhoc
 
     named = {
-        "EVAL_MODELS": models,
-        "TRAIN_EVALS": ",".join(evals) if evals else None,
-        "EVAL_DTYPE": dtype,
+        "EVAL_MODELS": ("", models),
+        "TRAIN_EVALS": ("--eval", ",".join(evals) if evals else None),
+        "EVAL_DTYPE": ("--dtype", dtype),
     }
-    settings = ["STAGES=evals", f"CELL_TIMEOUT_S={LONGEST_CELL_S}"]
-    settings += [f"{symbol}={value}" for symbol, value in named.items() if value is not None]
+    settings = ["STAGES=evals", f"CELL_TIMEOUT_S={LONGEST_CELL_S}", *flags.typed_settings(named)]
     settings += flags.as_settings(device=device)
     study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
     judge = _scored_code

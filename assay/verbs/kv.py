@@ -8,6 +8,7 @@ import typer
 
 from assay.verbs import _flags as flags
 from assay.verbs._kv_quality import COMPARE, QUALITY, compare, quality
+from assay.verbs._kv_sizes import bytes_of, lengths_of
 from assay.verbs._kv_splice import SPLICE, splice
 from assay.verbs._running import finish
 
@@ -29,7 +30,12 @@ Layout = Annotated[
     typer.Option("--layout", help="Layouts, comma between; by default the model's and all others."),
 ]
 Dtype = Annotated[
-    str, typer.Option("--dtype", help="What the model computes in: bfloat16, float16 or float32.")
+    str,
+    typer.Option(
+        "--dtype",
+        callback=flags.full_dtype,
+        help="What the model computes in: bfloat16, float16 or float32.",
+    ),
 ]
 Length = Annotated[str, typer.Option("--length", help="Tokens of a sequence, comma between.")]
 Residual = Annotated[
@@ -62,7 +68,7 @@ def sizes(
     from assay.models.cached_layers import open_model
     from assay.reports.numerals import size_in_bytes
 
-    opened, lengths = open_model(model), _lengths(length)
+    opened, lengths = open_model(model), lengths_of(length)
     rows, own = [], sum(layer.per_token for layer in opened.layers(dtype=_known_dtype(dtype)))
     for name, layers in _by_layout(opened, layout, dtype, residual=residual):
         token = sum(layer.per_token for layer in layers)
@@ -77,7 +83,13 @@ def sizes(
         rows.append(row | {f"{n} tokens": cache_bytes(layers, n) for n in lengths})
     shown = {"share": "{:.4f}".format} | {f"{n} tokens": size_in_bytes for n in lengths}
     note = f"The share is of the model's own layout, {opened.layout}."
-    _show(f"Cache of {opened.name}, {dtype}", rows, shown, note=note, as_json=as_json)
+    least = min(rows, key=lambda row: row["bytes per token"])
+    answer = (
+        f"{opened.name}: {rows[0]['bytes per token']:,} bytes per token in {rows[0]['layout']}, "
+        f"{dtype}; the least are {least['bytes per token']:,}, in {least['layout']}"
+    )
+    title = f"Cache of {opened.name}, {dtype}"
+    _show(title, rows, shown, answer=answer, note=note, as_json=as_json)
 
 
 def fit(
@@ -107,11 +119,11 @@ def fit(
     if weights is None and opened.parameters is None:
         raise BadInput(f"{opened.name} does not say how many weights there are; give --weights")
     taken = (
-        _bytes(weights, "--weights")
+        bytes_of(weights, "--weights")
         if weights is not None
         else (opened.parameters or 0) * ELEMENT_BYTES[_known_dtype(dtype)]
     )
-    room = _bytes(memory, "--memory") - taken - _bytes(reserve, "--reserve")
+    room = bytes_of(memory, "--memory") - taken - bytes_of(reserve, "--reserve")
     if room <= 0:
         raise BadInput(
             f"--memory {memory}: weights and reserve take {size_in_bytes(-room)} more than that; "
@@ -119,7 +131,7 @@ def fit(
         )
     rows = []
     for name, layers in _by_layout(opened, layout, dtype, residual=residual):
-        for tokens in _lengths(length):
+        for tokens in lengths_of(length):
             each = cache_bytes(layers, tokens)
             count = sequences_that_fit(layers, room=room, tokens=tokens)
             rows.append({
@@ -128,11 +140,17 @@ def fit(
             })  # fmt: skip
     shown = {"bytes per sequence": size_in_bytes, "left over": size_in_bytes}
     note = (
-        f"Of {size_in_bytes(_bytes(memory, '--memory'))} the weights take {size_in_bytes(taken)} "
-        f"and {size_in_bytes(_bytes(reserve, '--reserve'))} are set aside; activations and what an "
-        "allocator rounds up are not counted."
+        f"Of {size_in_bytes(bytes_of(memory, '--memory'))} the weights take {size_in_bytes(taken)} "
+        f"and {size_in_bytes(bytes_of(reserve, '--reserve'))} are set aside; activations and what "
+        "an allocator rounds up are not counted."
     )
-    _show(f"Sequences of {opened.name} that fit, {dtype}", rows, shown, note=note, as_json=as_json)
+    most = max(rows, key=lambda row: (row["tokens"], row["sequences"]))
+    answer = (
+        f"{opened.name}: {most['sequences']:,} sequences of {most['tokens']:,} tokens fit into "
+        f"{memory} with {most['layout']}, of these layouts the most"
+    )
+    title = f"Sequences of {opened.name} that fit, {dtype}"
+    _show(title, rows, shown, answer=answer, note=note, as_json=as_json)
 
 
 def verify(
@@ -156,17 +174,21 @@ def verify(
     if out:
         require_print()
     models = [open_model(name) for name in model.split(",")]
-    lengths, rows, longer = _lengths(length), [], []
+    lengths, rows, longer = lengths_of(length), [], []
     for opened in models:
         stated = ",".join(opened.possible(layout.split(","))) if layout and models[1:] else layout
         names = [name for name, _ in _by_layout(opened, stated, dtype)]
         rows += check_caches(opened, names, dtype=dtype, lengths=lengths, beside=rows)
         longer += longer_caches(opened, names, rows)
     shown = {"measured": size_in_bytes, "formula": size_in_bytes, "share": "{:.4f}".format}
-    _show(f"Real caches of {model}, {dtype}", rows, shown, as_json=as_json)
+    wrong = [row for row in rows if row["verdict"] != "ok"]
+    answer = f"PASS  {model}: {len(rows)} of {len(rows)} caches have the bytes of the formula"
+    if wrong:
+        answer = f"FAIL  {model}: {len(wrong)} of {len(rows)} caches differ from the formula"
+    _show(f"Real caches of {model}, {dtype}", rows, shown, answer=answer, as_json=as_json)
     if out:
         write_caches(out, [*rows, *longer])
-    finish(0 if all(row["verdict"] == "ok" for row in rows) else 1)
+    finish(1 if wrong else 0)
 
 
 def recipe(
@@ -225,40 +247,13 @@ def _plain(count: Any) -> int | float:
 
 
 def _known_dtype(dtype: str) -> str:
-    from assay.errors import BadInput
+    from assay.errors import BadInput, did_you_mean
     from assay.workloads.spec import DTYPES
 
     if dtype not in DTYPES:
-        raise BadInput(f"--dtype is {dtype!r}; wanted one of {', '.join(DTYPES)}")
+        parts = (f"--dtype is {dtype!r};", did_you_mean(dtype, DTYPES))
+        raise BadInput(" ".join(filter(None, (*parts, f"wanted one of {', '.join(DTYPES)}"))))
     return dtype
-
-
-def _lengths(text: str) -> list[int]:
-    from assay.errors import BadInput
-
-    try:
-        lengths = [int(word) for word in text.split(",")]
-    except ValueError:
-        lengths = []
-    if not lengths or min(lengths) < 1:
-        raise BadInput(f"--length is {text!r}; wanted whole numbers from 1 on, comma between")
-    return lengths
-
-
-def _bytes(text: str, flag: str) -> int:
-    import re
-
-    from assay.errors import BadInput
-
-    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", text.strip(), re.IGNORECASE)
-    if not matched:
-        raise BadInput(
-            f"{flag} is {text!r}; wanted a number of bytes, such as 24GiB or 512MB (units B, "
-            "KB, KiB, MB, MiB, GB, GiB, TB, TiB)"
-        )
-    unit = (matched[2] or "B").upper().replace("I", "i")
-    base = 1024 if "i" in unit else 1000
-    return int(float(matched[1]) * base ** (" KMGT".index(unit[0]) if unit != "B" else 0))
 
 
 def _show(
@@ -266,9 +261,11 @@ def _show(
     rows: Sequence[dict[str, Any]],
     shown: dict[str, Any],
     *,
+    answer: str,
     as_json: bool,
     note: str = "",
 ) -> None:
+    """The answer in a line, then the rows as a table; or the rows as JSON."""
     from assay.reports.row_files import print_rows
     from assay.reports.table import Table
     from assay.reports.terminal import console, show
@@ -289,4 +286,5 @@ def _show(
         rows=tuple(tuple(text(column, row[column]) for column in columns) for row in rows),
         note=note,
     )
+    print(answer)
     show(table, console())

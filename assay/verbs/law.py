@@ -1,5 +1,6 @@
 """Fit laws to records: growth with the length, crossings, where memory ends, what to use."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,7 +49,9 @@ def law(
     from assay.laws.fitted import fit_all
     from assay.laws.thresholds_file import write
 
-    runs, records = _load(paths or [_newest_with_bench(out)])
+    paths = paths or [_newest_with_bench(out)]
+    runs, records = _load(paths)
+    print(f"laws of {', '.join(map(str, paths))}", file=sys.stderr)
     _refuse_unknown("--vs", [versus] if versus else [], {r.subject for r in _measured(records)})
     metrics = metric.split(",") if metric else None
     _refuse_unknown("--metric", metrics or [], {r.metric for r in _measured(records)})
@@ -107,9 +110,10 @@ def _refuse_unknown(flag: str, names: Sequence[str], known: set[str]) -> None:
 
 
 def _show(laws: "Laws") -> None:
-    from assay.reports.law_tables import tables_of
-    from assay.reports.terminal import console, show
+    from assay.reports.law_tables import law_answer, tables_of
+    from assay.reports.terminal import console, show, show_answer
 
     screen = console()
+    show_answer(law_answer(laws), screen)
     for table in tables_of(laws):
         show(table, screen)

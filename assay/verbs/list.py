@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay.records.foreign_text import visible
+from assay.verbs import _completion as completion
 from assay.verbs import _flags as flags
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def command() -> typer.Typer:
 
 def list_plugins(
     kind: Annotated[
-        str | None, typer.Argument(help="One kind, models or steps; all kinds by default.")
+        str | None,
+        typer.Argument(
+            autocompletion=completion.kinds, help="One kind, models or steps; all kinds by default."
+        ),
     ] = None,
     plugins: flags.Plugins = None,
     as_json: flags.Json = False,

@@ -24,6 +24,14 @@ def replay(
         str | None,
         typer.Argument(help="Some of its records: a name, a pattern, or step=0,layer=3:5."),
     ] = None,
+    scale: Annotated[
+        float | None,
+        typer.Option(
+            "--scale",
+            help="Factor of the scores, of records that do not say theirs; 1 where q is scaled "
+            "before.",
+        ),
+    ] = None,
     impl: flags.Impl = None,
     probe: flags.Probe = None,
     device: flags.Device = None,
@@ -33,7 +41,9 @@ def replay(
     out: flags.StudyOut = None,
     plugins: flags.Plugins = None,
     quick: flags.Quick = False,
+    fresh: flags.Fresh = False,
     as_json: flags.Json = False,
+    verbose: flags.Verbose = False,
     dry_run: flags.DryRun = False,
 ) -> None:
     from assay.captures.inputs import workload_entry
@@ -41,7 +51,7 @@ def replay(
 
     settings = flags.as_settings(
         impl=impl,
-        workload=workload_entry(path, records),
+        workload=workload_entry(path, records, scale),
         probe=probe,
         device=device,
         seed=seed,
@@ -49,4 +59,5 @@ def replay(
     )
     stages = [] if config else [f"STAGES={STAGES}"]
     study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=[*stages, *settings])
-    finish(run_adhoc("replay", study, out=out, as_json=as_json, dry_run=dry_run))
+    shown = {"as_json": as_json, "verbose": verbose, "dry_run": dry_run}
+    finish(run_adhoc("replay", study, out=out, **shown, reuse=not (fresh or config)))

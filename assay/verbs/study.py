@@ -1,5 +1,6 @@
 """Plan, run, look at, resume and freeze a study."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,14 @@ import typer
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish, tell
 
+RunSets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SYMBOL=VALUE",
+        help="A setting over the run's own, such as LENGTHS=512,1024; repeatable.",
+    ),
+]
 RunArgument = Annotated[
     Path | None, typer.Argument(help="The run's folder; the newest below --out where not given.")
 ]
@@ -15,7 +24,9 @@ RunArgument = Annotated[
 
 def command() -> typer.Typer:
     app = typer.Typer(
-        no_args_is_help=True, help=f"{__doc__} Example: assay study run --config quickstart"
+        no_args_is_help=True,
+        add_completion=False,
+        help=f"{__doc__} Example: assay study run --config quickstart",
     )
     app.command()(plan)
     app.command()(run)
@@ -34,7 +45,8 @@ def plan(
     """Show every cell a study would run here. Example: assay study plan --config quickstart"""
     from assay.verbs._running import show_plan
 
-    show_plan(flags.load_study(config=config, sets=sets, plugins=plugins), as_json=as_json)
+    study = flags.load_study(config=config, sets=sets, plugins=plugins)
+    show_plan(study, Path(study.results), as_json=as_json)
 
 
 def run(
@@ -46,7 +58,18 @@ def run(
         bool,
         typer.Option("--continue", help="Go on with the newest run of this very configuration."),
     ] = False,
+    extend: Annotated[
+        Path | None,
+        typer.Option(
+            "--extend",
+            metavar="RUN",
+            help="Start from an earlier run, with --set over its settings: a new run that measures "
+            "only the cells that RUN does not have. Trainings are not taken over.",
+        ),
+    ] = None,
+    trust: flags.TrustPlugins = False,
     as_json: flags.Json = False,
+    verbose: flags.Verbose = False,
     dry_run: flags.DryRun = False,
     single: Annotated[
         bool,
@@ -58,13 +81,23 @@ def run(
 ) -> None:
     """Run a study from its start. Example: assay study run --config quickstart --set ROUNDS=50"""
     from assay import host
+    from assay.records.run import open_run
     from assay.studies import session
     from assay.verbs import _running
 
-    study = flags.load_study(config=config, sets=sets, plugins=plugins)
+    if extend:
+        _refuse_beside_extend(
+            sets, {"--config": config, "--continue": keep_going, "--one-step": single}
+        )
+        earlier_run = open_run(extend)[1]
+        study = session.study_of(
+            earlier_run, sets=sets or (), plugin_folders=plugins or (), trust=trust
+        )
+    else:
+        study = flags.load_study(config=config, sets=sets, plugins=plugins)
     out = out or Path(study.results)
     if dry_run:
-        _running.show_plan(study, as_json=as_json)
+        _running.show_plan(study, out, as_json=as_json, extends=extend)
         return
     if single:
         from assay.verbs._one_step import ChosenStudy, one_step
@@ -73,12 +106,25 @@ def run(
         finish(one_step(study, chosen, as_json=as_json))
     earlier = session.latest(out, study) if keep_going else None
     here = host.inspect()
-    active = (
-        session.resumed(earlier, study, here)
-        if earlier
-        else session.started(study, here, out, study.study)
-    )
-    finish(_running.run(active, as_json=as_json))
+    if extend:
+        active = session.extended(extend, study, here, out)
+    elif earlier:
+        active = session.resumed(earlier, study, here)
+    else:
+        active = session.started(study, here, out, study.study)
+    finish(_running.run(active, as_json=as_json, verbose=verbose))
+
+
+def _refuse_beside_extend(sets: Sequence[str] | None, others: Mapping[str, object]) -> None:
+    from assay.errors import BadInput
+
+    if given := [flag for flag, value in others.items() if value]:
+        raise BadInput(f"--extend takes the settings of a run, so leave out {' and '.join(given)}")
+    if not sets:
+        raise BadInput(
+            "--extend RUN adds to a run; say what, such as --set LENGTHS=1024,2048. A run as it "
+            "is goes on with: assay study resume RUN"
+        )
 
 
 def status(
@@ -87,6 +133,7 @@ def status(
     plugins: flags.Plugins = None,
     trust: flags.TrustPlugins = False,
     as_json: flags.Json = False,
+    sets: RunSets = None,
 ) -> None:
     """Show what of a run is done and at work, and what resuming would run.
 
@@ -104,7 +151,7 @@ def status(
     folder, record = runs.open_run(path or runs.newest_run(out))
     here, goes = host.inspect(), folder.is_held()
     rows, earlier, stages = [], EarlierRecords(), []
-    study = session.study_of(record, plugin_folders=plugins or (), trust=trust)
+    study = session.study_of(record, sets=sets or (), plugin_folders=plugins or (), trust=trust)
     hosts = plans.hosts_of(study, here)
     for stage in plans.make(study, here):
         before = runs.stage_records(folder, stage.name)
@@ -122,15 +169,12 @@ def status(
     trusted = " --trust-plugins" if study.plugin_folders else ""
     command = f"assay study resume {folder.path}{trusted}"
     waiting = "" if goes or not due else f"go on with: {command}"
-    table = Table(
-        title=f"{folder.path}: {len(rows) - due} of {len(rows)} cells done",
-        columns=("stage", "cell", "state"),
-        rows=tuple(rows),
-        note=waiting,
-    )
-    tell(table, as_json=as_json)
     if not as_json:
+        state = "running" if goes else waiting or "nothing is left to do"
+        print(f"{folder.path}: {len(rows) - due} of {len(rows)} cells done; {state}")
         tell(stages_table("Running" if goes else "Not running", stages), as_json=False)
+    table = Table(title="Cells", columns=("stage", "cell", "state"), rows=tuple(rows))
+    tell(table, as_json=as_json)
 
 
 def resume(
@@ -142,12 +186,14 @@ def resume(
         int | None,
         typer.Option("--processes", min=1, help="Go on training in so many (TRAIN_PROCESSES)."),
     ] = None,
+    sets: RunSets = None,
     as_json: flags.Json = False,
+    verbose: flags.Verbose = False,
     dry_run: flags.DryRun = False,
 ) -> None:
     """Do what is missing, failed or changed in a run. Example: assay study resume"""
     if dry_run:
-        status(path, out, plugins, trust, as_json)
+        status(path, out, plugins, trust, as_json, sets)
         return
     from assay import host
     from assay.records.run import newest_run, open_run
@@ -156,9 +202,11 @@ def resume(
 
     path = path or newest_run(out)
     changes = {"TRAIN_PROCESSES": str(processes)} if processes else {}
-    study = session.study_of(open_run(path)[1], changes, plugin_folders=plugins or (), trust=trust)
+    study = session.study_of(
+        open_run(path)[1], changes, sets=sets or (), plugin_folders=plugins or (), trust=trust
+    )
     active = session.resumed(path, study, host.inspect())
-    finish(_running.run(active, as_json=as_json))
+    finish(_running.run(active, as_json=as_json, verbose=verbose))
 
 
 def freeze(
@@ -173,6 +221,7 @@ def freeze(
 ) -> None:
     """Write a study down as defconfigs/NAME. Example: assay study freeze mine --set ROUNDS=9"""
     from assay.errors import BadInput
+    from assay.installation import is_wheel
     from assay.records import run as runs
     from assay.records.durable import write_atomically
     from assay.studies import kconfig, session
@@ -184,8 +233,9 @@ def freeze(
         study = session.study_of(run, plugin_folders=plugins or (), trust=trust)
     else:
         study = flags.load_study(config=config, sets=sets, plugins=plugins)
-    target = kconfig.DEFCONFIGS / name
+    # What pip installed is not ours to add to; --config takes a file of this folder too.
+    target = Path(name) if is_wheel() else kconfig.DEFCONFIGS / name
     if target.exists():
         raise BadInput(f"{target} exists; choose another name, or remove it first")
     write_atomically(target, session.frozen(study, name).encode())
-    print(f"wrote {target}; run it with: make defconfig-{name} && make")
+    print(f"wrote {target}; run it with: assay study run --config {name}")

@@ -77,15 +77,15 @@ def train(
     from assay.verbs._running import run_adhoc
 
     named = {
-        "MODELS": models,
-        "TRAIN_STEPS": None if steps is None else str(steps),
-        "TRAIN_SEEDS": seeds,
-        "TRAIN_DATASET": dataset,
-        "TRAIN_PLACE": place,
-        "TRAIN_TOKENIZER": tokenizer,
-        "TRAIN_DTYPE": dtype,
+        "MODELS": ("", models),
+        "TRAIN_STEPS": ("--steps", steps),
+        "TRAIN_SEEDS": ("--seeds", seeds),
+        "TRAIN_DATASET": ("--dataset", dataset),
+        "TRAIN_PLACE": ("--place", place),
+        "TRAIN_TOKENIZER": ("--tokenizer", tokenizer),
+        "TRAIN_DTYPE": ("--dtype", dtype),
     }
-    settings = [f"{symbol}={value}" for symbol, value in named.items() if value is not None]
+    settings = flags.typed_settings(named)
     if config is None:
         settings = [
             "STAGES=host,models,train",

@@ -1,12 +1,17 @@
 """`assay bench` from the command line: noise, and the gate for regressions."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 pytest.importorskip("torch")
 
 from command_line import assay
+
+from assay.host import CHECKOUT
+from assay.studies import kconfig
+from assay.studies.stages import suite
 
 TINY = ["--device", "cpu", "--workload", "b1_h2_s64_d16_causal_float32"]
 FEW = ["--set", "NOISE_PROCESSES=2", "--set", "ROUNDS=6", "--probe", "latency,accuracy"]
@@ -48,7 +53,30 @@ def test_the_gate_lets_through_what_is_not_slower(benched):
     rows = [line for line in done.stdout.splitlines() if line.strip().startswith("latency_ms")]
     slower = [row for row in rows if row.strip().endswith("slower") and "not slower" not in row]
     assert rows and (done.returncode == 1) == bool(slower)
+    lines = done.stdout.splitlines()
+    (answer,) = [line for line in lines if f"than in {run.name}" in line and "time" in line]
+    assert answer.startswith("FAIL  " if slower else "PASS  none of ")
+    assert lines.index(answer) < next(i for i, line in enumerate(lines) if "Since " in line)
 
 
 def test_a_run_that_timed_nothing_is_no_measure(benched):
     assert assay("bench", "--against", benched / "nothing", cwd=benched).returncode == 2
+
+
+def test_probes_of_cost_alone_leave_the_check_whole():
+    """`--probe latency` timed a kernel that no case of the suite had seen."""
+    timed = kconfig.load(None, ["STAGES=host,suite,bench", "PROBES=latency"])
+    (cell,) = suite.cells(replace(timed, implementations=("eager",)))
+    assert {"accuracy", "gradients", "shapes", "causality"} <= set(cell.probes)
+    named = replace(timed, implementations=("eager",), probes=("accuracy", "latency"))
+    assert suite.cells(named)[0].probes == ("accuracy",)
+
+
+@pytest.mark.slow
+def test_a_kernel_that_is_right_on_the_timed_workload_alone_has_no_speed(tmp_path):
+    file = tmp_path / "top_left.py"
+    file.write_text((CHECKOUT / "docs/examples/top_left.py").read_text())
+    given = ["--vs", "sdpa", "--workload", "b1_h2_s64_d32_causal", "--probe", "latency"]
+    done = assay("bench", "top_left.py", *given, cwd=tmp_path)
+    assert done.returncode == 1 and "FAIL  top_left: the causal mask" in done.stdout
+    assert "faster" not in done.stdout.split("Speed")[0] and "refused" in done.stdout

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 from command_line import IDENTITY, SMALL, assay
@@ -36,8 +37,7 @@ def test_a_check_that_ran_out_of_time_does_not_hold_and_nothing_is_timed(tmp_pat
     done = assay("check", "slow.py", *few[:4], "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 1, done.stdout
     first, *_ = done.stdout.splitlines()
-    assert re.search(r"incomplete: slow accuracy \d+ of 60 cases", first), first
-    assert "holds" not in first and "failed" not in first
+    assert re.match(r"INCOMPLETE  slow: \d+ of 60 cases .*; add --budget-s \d+$", first), first
     stages = ["--set", "STAGES=suite,bench", *SMALL, "--json"]
     done = assay("bench", "slow.py", *few, *stages, cwd=tmp_path)
     assert done.returncode == 1
@@ -92,7 +92,7 @@ def test_check_chooses_by_framework(tmp_path):
     plan = assay("check", "--framework", "triton", "--dry-run", "--json", cwd=tmp_path)
     assert [json.loads(line)["subjects"] for line in plan.stdout.splitlines()] == ["flash2_triton"]
     unknown = assay("check", "--framework", "tinygrad", "--dry-run", cwd=tmp_path)
-    assert unknown.returncode == 2 and "wanted one of" in unknown.stderr
+    assert unknown.returncode == 2 and "there are flash_attn" in unknown.stderr
     both = assay("check", "eager", "--framework", "jax", "--dry-run", cwd=tmp_path)
     assert both.returncode == 2 and "eager is already chosen" in both.stderr
 
@@ -110,6 +110,17 @@ def test_a_check_without_a_probe_of_correctness_is_refused(tmp_path):
     """It would measure nothing, and nothing measured must not look like something that holds."""
     done = assay("check", "eager", "--probe", "latency", cwd=tmp_path)
     assert done.returncode == 2 and "latency says nothing of correctness" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "named", "other"),
+    [("sdpa", "causality", "fresh_values"), ("decode/sdpa", "fresh_values", "causality")],
+)
+def test_an_unknown_probe_is_answered_with_those_of_the_check(tmp_path, name, named, other):
+    """It was answered with those that measure costs, and those of the other kind of kernel."""
+    done = assay("check", name, "--probe", "nosuch", cwd=tmp_path)
+    assert done.returncode == 2 and "--probe nosuch: there is no probe" in done.stderr
+    assert named in done.stderr and not {other, "latency"} & set(re.findall(r"\w+", done.stderr))
 
 
 def test_what_an_implementation_prints_does_no_harm(tmp_path):
@@ -158,10 +169,10 @@ def test_the_command_that_repeats_a_failure_runs_its_probe(tmp_path):
     (tmp_path / "remembers.py").write_text(REMEMBERS)
     done = assay("check", "remembers.py", "--quick", "--probe", "purity", cwd=tmp_path)
     assert done.returncode == 1
-    words = " ".join(done.stdout.split())
-    flags = re.search(r"to repeat it: (--probe purity --workload \S+?);? ", words)
-    assert flags, words
-    again = assay("check", "remembers.py", *flags[1].split(), cwd=tmp_path)
+    answer = done.stdout.splitlines()[0]
+    command = re.fullmatch(r"FAIL  remembers: .*; repeat: assay (check remembers\.py .*)", answer)
+    assert command and "--probe purity" in command[1], answer
+    again = assay(*shlex.split(command[1]), cwd=tmp_path)
     assert again.returncode == 1 and "a result is remembered" in " ".join(again.stdout.split())
 
 

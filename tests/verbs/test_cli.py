@@ -19,13 +19,13 @@ def checked(tmp_path_factory):
 
 
 BAD_INPUT = {
-    "an unknown verb": (["chekc"], "No such command"),
+    "an unknown verb": (["chekc"], "no command 'chekc'; did you mean check?"),
     "an unknown defconfig": (["study", "run", "--config", "quikstart"], "did you mean quickstart"),
     "a file that is not there": (["study", "plan", "--config", "no/such"], "cannot read no/such"),
     "an unknown symbol": (["study", "plan", "--set", "LENGHTS=1"], "did you mean LENGTHS"),
     "a value out of range": (["study", "plan", "--set", "ROUNDS=1"], "out of range"),
-    "an unknown plugin": (["check", "flash9"], "no sequence plugin called 'flash9'"),
-    "an unknown probe": (["bench", "--probe", "speed"], "no probes plugin called 'speed'"),
+    "an unknown plugin": (["check", "flash9"], "no implementation 'flash9'"),
+    "an unknown probe": (["bench", "--probe", "speed"], "no probe 'speed'"),
     "an unknown kind": (["list", "kernels"], "no kind of plugin"),
     "an unknown device": (["check", "eager", "--device", "tpu"], "--device tpu"),
     "an unknown dtype": (["check", "eager", "--dtype", "int8"], "'int8' is not one of"),
@@ -65,6 +65,13 @@ def test_a_corrupt_line_in_the_middle_of_a_log(checked, tmp_path):
     assert query.returncode == 2 and "metrics.jsonl:2" in query.stderr
     resume = assay("study", "resume", cwd=tmp_path)
     assert resume.returncode == 2 and "metrics.jsonl:2" in resume.stderr
+    (run,) = tmp_path.glob("results/*/*")
+    again = assay("study", "run", "--extend", run, "--set", "LENGTHS=5", cwd=tmp_path)
+    assert again.returncode == 2 and "metrics.jsonl:2" in again.stderr
+    assert list(tmp_path.glob("results/*/*")) == [run]
+    report = assay("report", cwd=tmp_path)
+    assert report.returncode == 2 and "metrics.jsonl:2" in report.stderr
+    assert "report.html" in report.stdout, "what can be read is shown all the same"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to a read-only folder")
@@ -99,6 +106,7 @@ def test_check_bench_and_doctor_need_little(tmp_path):
     """Only NumPy, msgspec, typer, rich, kconfiglib, safetensors and torch, from a checkout."""
     doctor = assay("doctor", "--no-peaks", cwd=tmp_path, hide=MINIMAL)
     assert doctor.returncode == 0 and "pip install duckdb" in doctor.stdout
+    assert " implementations that need a package run here" in doctor.stdout.splitlines()[0]
     few = ["--quick", "--probe", "accuracy,latency", "--set", "STAGES=bench"]
     bench = assay("bench", "sdpa", "--vs", "eager", *few, *SMALL, cwd=tmp_path, hide=MINIMAL)
     assert bench.returncode == 0, bench.stderr
@@ -158,7 +166,8 @@ def test_results_go_where_the_study_says_unless_a_flag_does(tmp_path):
 
 def test_status_and_resume_of_a_finished_run(checked):
     status = assay("study", "status", cwd=checked)
-    assert status.returncode == 0 and "1 of 1 cells" in status.stdout
+    first = status.stdout.splitlines()[0]
+    assert status.returncode == 0 and "1 of 1 cells done; nothing is left to do" in first
     resume = assay("study", "resume", cwd=checked)
     assert resume.returncode == 0 and "0 cells to run, 1 kept" in resume.stderr
 
@@ -219,9 +228,14 @@ def test_doctor_says_what_does_not_run_here_and_why(tmp_path, monkeypatch):
     which is no package's name."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     done = assay("doctor", "--no-peaks", cwd=tmp_path)
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if "sequence/" in line}
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if "/" in line}
+    words = " ".join(done.stdout.split())  # reasons go on below their rows
     assert " yes " in rows["sequence/sdpa_math"]
-    assert " no " in rows["sequence/sdpa_cudnn"] and "GPUs only" in rows["sequence/sdpa_cudnn"]
+    assert " no " in rows["sequence/sdpa_cudnn"] and "GPUs only" in words
+    assert " no " in rows["decode/sdpa_cudnn"] and "NVIDIA GPU only" in words
+    assert " yes " in rows["decode/sdpa"]
+    assert "pip install" not in rows["sequence/flash_attn"]
+    assert "for NVIDIA GPUs alone" in words and "pip install flash" not in words
     assert how_to_install(["flash_attn", "triton"]) == "pip install flash-attn triton"
 
 

@@ -77,7 +77,7 @@ def test_keywords_that_nobody_gives_are_refused(tmp_path):
         (["check", "decode/sdpa", "--cases", "4"], "--cases"),
         (["bench", "decode/sdpa", "--aa"], "--aa"),
         (["check", "decode/all,decode/sdpa"], "decode/all stands alone"),
-        (["check", "decode/nothing"], "there is no decode plugin called 'nothing'"),
+        (["check", "decode/nothing"], "there is no decode kernel 'nothing'"),
         (["check", "decode/mine.py"], "there is no file mine.py"),
         (["check", "decode/sdpa", "--probe", "latency"], "says nothing of correctness"),
         (["check", "decode/sdpa", "--probe", "accuracy"], "wanted some of fresh_values"),

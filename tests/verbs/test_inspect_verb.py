@@ -90,7 +90,7 @@ def test_statistics_alone(tmp_path, run):
 
 def test_an_empty_store(tmp_path, run):
     store = Store.create(tmp_path / "empty")
-    assert "no captured calls" in run(store.path, html=tmp_path / "page.html")[1]
+    assert "no captured calls" in words(run(store.path, html=tmp_path / "page.html")[1])
     assert "Nothing was captured" in (tmp_path / "page.html").read_text()
     assert run(store.path, as_json=True) == (0, "")
 
@@ -139,10 +139,16 @@ BAD_INPUT = {
     "a selection that says nothing": ({"path": "whole", "records": "depth=1"}, "'depth' is not"),
     "a changed record": ({"path": "changed"}, "checksum"),
     "a manifest that was changed": ({"path": "edited"}, "not a line of a manifest"),
-    "a head that is not there": ({"path": "whole", "head": 9}, "head 9 is not one of the 4 heads"),
+    "a head that is not there": ({"path": "whole", "head": "9"}, "head 9 is not one of the 4"),
+    "a head of no layer": ({"path": "whole", "head": "7.0"}, "no layer 7 with tensors"),
+    "a head that a layer has not": ({"path": "whole", "head": "1.9"}, "head 9 is not one of the 4"),
+    "a head in words": ({"path": "whole", "head": "first"}, "such as 3.7"),
+    "half a head": ({"path": "whole", "head": "1."}, "such as 3.7"),
+    "a head of a file": ({"path": "whole.npz", "head": "1.0"}, "is one file"),
+    "a picture of nothing": ({"path": "whole", "png": "a.png"}, "name it, such as --head 3.7"),
     "one store to compare": ({"path": "whole", "diff": True}, "--diff compares two"),
     "a page of a comparison": (
-        {"path": "whole", "records": "whole", "diff": True, "html": "page.html"}, "without --html",
+        {"path": "whole", "records": "whole", "diff": True, "html": "page.html"}, "leave out",
     ),
     "two without --diff": (
         {"path": "whole", "records": "layer=1", "chosen": "whole"}, "compared with --diff",

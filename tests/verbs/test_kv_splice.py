@@ -50,7 +50,7 @@ def test_a_table_for_people(saved, tmp_path):
     done = assay("kv", "splice", saved(codecs=False), cwd=tmp_path)
     assert done.returncode == 1
     assert "1.3133" in done.stdout and "stuck [1]" in done.stdout
-    assert "see the gates splice and gradients" in done.stdout.replace("\n", " ")
+    assert "see the gates splice and gradients" in " ".join(done.stdout.split())
 
 
 def test_bad_input_in_words(tmp_path):

@@ -169,3 +169,12 @@ def test_the_command_line_prints_a_table(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     done = assay("kv", "sizes", "config.json", "--layout", "dense,k16v8", cwd=tmp_path)
     assert done.returncode == 0 and "131072" in done.stdout and "0.7539" in done.stdout
+
+
+def test_the_answer_stands_above_the_table(capsys):
+    kv.sizes("GPT2", dtype="bfloat16", length="1024", layout="dense,int4")
+    answer, empty, title, *_ = capsys.readouterr().out.splitlines()
+    assert answer == (
+        "GPT2: 36,864 bytes per token in dense, bfloat16; the least are 10,368, in int4"
+    )
+    assert (empty, title) == ("", "Cache of GPT2, bfloat16")

@@ -1,6 +1,7 @@
 """`assay law` as a user meets it: tables, JSON, the thresholds file and refusals in words."""
 
 import json
+import re
 
 import pytest
 from command_line import assay
@@ -30,10 +31,14 @@ def results(tmp_path):
     return tmp_path / "results"
 
 
-def test_tables_of_the_newest_run_with_a_bench(results, capsys):
+def test_tables_of_the_newest_run_with_a_bench(results, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
     write_run(results, [record(stage="check", value=1.0)], name="20990101T000000Z-ffff")
     law(out=results)
-    output = " ".join(capsys.readouterr().out.split())
+    shown, noted = capsys.readouterr()
+    assert noted.startswith(f"laws of {results}") and "20990101" not in noted
+    assert re.match(r"32/8 heads x 128, .*: use eager below 1,\d+ tokens, flash from ", shown)
+    output = " ".join(shown.split())
     assert "Growth with length" in output and "1.9" in output and "quadratic" in output
     assert "overtakes at 1," in output
     assert "Length at which memory runs out" in output and "27,000" in output

@@ -65,6 +65,15 @@ def test_some_records_by_words(store, tmp_path):
 
 
 @pytest.mark.slow
+def test_ceilings_are_taken_over(store, tmp_path):
+    chosen = ("layer=1", "--impl", "sdpa", "--probe", "accuracy", "--device", "cpu")
+    for reused, flags in ((False, ()), (True, ()), (False, ("--fresh",))):
+        ended = replay(store, *chosen, *flags, out=tmp_path / "results")
+        assert ended.returncode == 0, ended.stderr
+        assert ("reused   peaks/cpu" in ended.stderr) == reused, ended.stderr
+
+
+@pytest.mark.slow
 def test_a_changed_file_is_refused_and_the_other_record_goes_on(store, tmp_path):
     file = store.path / store.manifest().records[0].file
     content = bytearray(file.read_bytes())
