@@ -1,8 +1,11 @@
 """assay: a workbench for attention. Importing it is light: no framework is loaded.
 
-records = assay.load_records("results/quickstart/20261115T021048.123Z-1f3a")
 verdict = assay.check(my_attention, quick=True)      # true where every probe holds
 assay.assert_sound(my_attention)                     # the same, as one line of a test
+speeds = assay.bench(my_attention, against="sdpa")   # a study of its own, beside a baseline
+assay.compare(earlier, speeds)                       # is something slower, or wrong, now?
+records = assay.load_records("results/quickstart")   # .to_pandas(), .to_polars(), .to_arrow()
+rows = assay.query("SELECT subject, value FROM records WHERE metric = 'latency_ms'")
 with assay.capturing(model, "captures"):             # real inputs out of a running model
     model(tokens)
 """
@@ -11,18 +14,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.captures.capturing import capturing
-    from assay.correctness.verdict import assert_sound, check
-    from assay.records.run import load_records
+    from assay.python.asking import query
+    from assay.python.benching import bench
+    from assay.python.checking import assert_sound, check
+    from assay.python.comparing import compare
+    from assay.python.loading import load_records
 
 __version__ = "0.1.0"
-__all__ = ["assert_sound", "capturing", "check", "load_records"]
+__all__ = ["assert_sound", "bench", "capturing", "check", "compare", "load_records", "query"]
 
 # public name -> the module that holds it, imported when the name is first used
 _HOMES = {
-    "load_records": "assay.records.run",
-    "check": "assay.correctness.verdict",
-    "assert_sound": "assay.correctness.verdict",
+    "assert_sound": "assay.python.checking",
+    "bench": "assay.python.benching",
     "capturing": "assay.captures.capturing",
+    "check": "assay.python.checking",
+    "compare": "assay.python.comparing",
+    "load_records": "assay.python.loading",
+    "query": "assay.python.asking",
 }
 
 
@@ -32,3 +41,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
