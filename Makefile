@@ -8,7 +8,7 @@ ASSAY  := $(VENV)/bin/python -m assay
 SETS    = $(foreach entry,$(SET),--set '$(entry)')
 
 .DELETE_ON_ERROR:
-.PHONY: all study help check verify test test-full fuzz benchmark menuconfig savedefconfig list-defconfigs report format clean distclean
+.PHONY: all study help check verify test test-full fuzz benchmark menuconfig savedefconfig list-defconfigs report format wheel clean distclean
 
 all: study
 
@@ -30,9 +30,10 @@ help:
 ## make check             every model of the GPT-2 family through the gates; MODELS=fast or a list
 ## make verify            every claim and page against evidence; measures again what it can
 ## make test, test-full   the tests; all tests with the long ones
-## make fuzz              an hour of altered files and kills (campaign/); MINUTES=M, SEED=S
+## make fuzz              an hour of altered files and disturbed studies (campaign/); MINUTES=M, SEED=S
 ## make benchmark         measure assay itself (docs/results/spine.md)
 ## make format            black and ruff
+## make wheel             dist/*.whl, which runs away from this checkout
 ## make clean             remove caches; make distclean also .venv (results and .config stay)
 
 # A stamp is made last, so an interrupted installation is done again.
@@ -83,6 +84,10 @@ check: $(VENV)/.study
 # worker: more would wait for each other.
 test test-full: export OMP_NUM_THREADS = 1
 test test-full: export OPENBLAS_NUM_THREADS = 1
+# A new Python would compile all of assay anew, where the variable is set.
+test test-full: export PYTHONDONTWRITEBYTECODE =
+# Without its optimisations XLA compiles in about half the time; make test-full has them.
+test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 3 --dist worksteal
@@ -103,8 +108,14 @@ format: $(VENV)/.test
 	$(VENV)/bin/black --quiet assay tests benchmarks gallery campaign
 	$(VENV)/bin/ruff check --fix assay tests benchmarks gallery campaign
 
+# What lies in build/ from before would be in the wheel too.
+wheel: $(VENV)/bin/python
+	rm -rf build
+	$(VENV)/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 clean:
-	rm -rf build .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
 	find assay tests benchmarks gallery campaign -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean

@@ -13,15 +13,16 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from assay import commit_files, devices
+import assay
+from assay import commit_files, devices, installation
 from assay.devices import Device
+from assay.installation import CHECKOUT
 
-CHECKOUT = Path(__file__).parent.parent
 # Distributions whose version can move a number.
 _DISTRIBUTIONS = ("numpy", "torch", "triton", "jax", "jaxlib", "flax", "msgspec", "transformers")
 
@@ -58,12 +59,13 @@ class Host:
 def inspect(*, commit: bool = True) -> Host:
     """Look at this machine, and at the commit unless nobody will ask."""
     unknown: dict[str, str] = {} if commit else {"commit": "not looked at"}
-    name, dirty = _git_state(unknown) if commit else (None, None)
+    known = versions(unknown)
+    name, dirty = _code_state(unknown, known) if commit else (None, None)
     return Host(
         devices=devices.find(unknown),
         cores=_cores(),
         os=f"{platform.system()} {platform.release()}",
-        versions=versions(unknown),
+        versions=known,
         commit=name,
         dirty=dirty,
         unknown=unknown,
@@ -104,6 +106,24 @@ def versions(unknown: dict[str, str]) -> dict[str, str]:
     return known
 
 
+@functools.cache
+def installed_version(package: str) -> str | None:
+    """The version of a package by the name that it is imported by; None where nothing says it."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:  # absent, or distributed under another name
+        root = package.partition(".")[0]
+        names = (
+            sorted(set(_distributions().get(root, ()))) if importlib.util.find_spec(root) else ()
+        )
+        return ", ".join(map(importlib.metadata.version, names)) or None
+
+
+@functools.cache
+def _distributions() -> Mapping[str, Sequence[str]]:
+    return importlib.metadata.packages_distributions()
+
+
 def _torch_build() -> dict[str, str | None]:
     """The version of CUDA (or ROCm, as hip) that the installed torch was built for."""
     spec = importlib.util.find_spec("torch")
@@ -128,6 +148,26 @@ def _ptxas_version() -> str | None:
     return match.group(1) if match else None
 
 
+def _code_state(unknown: dict[str, str], known: dict[str, str]) -> tuple[str | None, bool | None]:
+    """The commit, and True where a file differs from it. A wheel has none: its files are known by
+    their version and the digest of their list, and it is from this list that one may differ."""
+    if not installation.is_wheel():
+        return _git_state(unknown)
+    known["assay"] = assay.__version__
+    files = installation.wheel_files()
+    if files is None:
+        unknown["commit"] = f"assay {assay.__version__} of a wheel whose list of files is missing"
+        return None, None
+    digest, differing = files
+    known["assay"] += f", wheel {digest[:12]}"
+    unknown["commit"] = (
+        f"no checkout but a wheel of assay {assay.__version__}, its files sha256:{digest}"
+    )
+    if differing:
+        unknown["clean"] = f"{len(differing)} files differ, such as {differing[0]}"
+    return None, bool(differing)
+
+
 def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
     """The checkout's commit, and True where something in it differs from that commit.
 
@@ -136,10 +176,11 @@ def _git_state(unknown: dict[str, str]) -> tuple[str | None, bool | None]:
     copied = commit_files.read(CHECKOUT)
     if isinstance(copied, commit_files.CopyState) and not copied.differing:
         return copied.commit, False
-    commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
-    status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
-    if commit is not None and status is not None:
-        return commit.strip(), bool(status.strip())
+    if installation.is_repository():
+        commit = _output(["git", "-C", str(CHECKOUT), "rev-parse", "--verify", "HEAD"])
+        status = _output(["git", "-C", str(CHECKOUT), "status", "--porcelain"])
+        if commit is not None and status is not None:
+            return commit.strip(), bool(status.strip())
     if isinstance(copied, commit_files.CopyState):
         unknown["clean"] = f"{len(copied.differing)} files differ, such as {copied.differing[0]}"
         return copied.commit, True
