@@ -161,6 +161,25 @@ def end_all(folder: Path) -> None:
 
 
 def environment_of(pid: int) -> bytes:
+    """The environment of a process; empty where it has none or has ended.
+
+    A process that becomes another program (exec) has neither environment nor arguments for a
+    moment, on a busy machine for long: it is waited for, or it would be taken for nobody's.
+    """
+    place, deadline = Path(f"/proc/{pid}"), time.monotonic() + 10.0
     with suppress(OSError):
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        while time.monotonic() < deadline:
+            environment = (place / "environ").read_bytes()
+            is_program = environment or (place / "cmdline").read_bytes()
+            if is_program or not is_alive(pid) or _is_of_the_kernel(place):
+                return environment
+            time.sleep(0.001)
     return b""
+
+
+def _is_of_the_kernel(place: Path) -> bool:
+    """True for a thread of the kernel, which runs no file."""
+    try:
+        return not os.readlink(place / "exe")
+    except FileNotFoundError:
+        return True
