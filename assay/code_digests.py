@@ -8,7 +8,6 @@ import hashlib
 import importlib.util
 import re
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -16,10 +15,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from assay.plugins import PACKAGE
+from assay.user_code import is_installed
 
 T = TypeVar("T")
 
-_INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib")}
 # Sources of kernels, which a file beside them may compile when it is imported.
 _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".so")
 
@@ -156,10 +155,3 @@ def _root_elsewhere(name: str) -> Path | None:
         return None
     place = Path(places[0]).resolve()
     return None if is_installed(place) else place.parent
-
-
-def is_installed(path: Path) -> bool:
-    """True for a module or package among installed ones, which count by their versions."""
-    place = path.resolve()
-    place = place.parent if place.name == "__init__.py" else place
-    return any(place.parent.glob("*.dist-info")) or bool(_INSTALLED.intersection(place.parents))

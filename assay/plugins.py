@@ -7,7 +7,6 @@ that each of its files must define. Everything here reads source text, so listin
 
 import importlib
 import importlib.util
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,10 +14,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from assay import user_code
 from assay.errors import BadInput, unknown_name
 from assay.plugin_source import imported, parse, without_bodies
+from assay.user_code import PACKAGE
 
-PACKAGE = Path(__file__).parent
 _NOT_TORCH = (
     "imports jax and not torch, and would be given tensors of torch; add the line "
     'FRAMEWORK = "jax", or "torch" where it is written for those'
@@ -281,18 +281,4 @@ def import_file(path: Path) -> ModuleType:
     """Run a file: one of the package by its name, a user's by its path."""
     if path.is_relative_to(PACKAGE):
         return importlib.import_module(module_name(path))
-    # A user's file finds its neighbours, as it would when run as a script.
-    folder = str(path.parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    name = f"assay_user_{path.parent.name if path.stem == '__init__' else path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    return user_code.load_file(path)

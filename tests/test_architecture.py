@@ -22,8 +22,9 @@ CACHES = {"integrations", "quality"}
 MAY_IMPORT = {
     "errors": set(),
     "plugin_source": set(),
-    "plugins": {"errors", "plugin_source"},
-    "code_digests": {"plugins"},
+    "user_code": set(),
+    "plugins": {"errors", "plugin_source", "user_code"},
+    "code_digests": {"plugins", "user_code"},
     "commit_files": set(),
     "devices": set(),
     "installation": set(),
@@ -53,7 +54,7 @@ MAY_IMPORT = {
     "verbs": BELOW_STUDIES
     | CACHES
     | {"correctness", "peaks", "reports", "trackers", "verify", "studies"},
-    "python": BELOW_STUDIES | {"correctness", "reports", "studies", "verbs"},
+    "python": BELOW_STUDIES | {"correctness", "reports", "studies", "user_code", "verbs"},
     "__init__": {"captures", "python"},
     "__main__": {"cli"},
 }

@@ -1,5 +1,6 @@
 """A folder's files are its names; listing imports nothing; what is wrong is said by name."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -145,6 +146,31 @@ def test_neighbours_can_be_imported(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text("from beside_me import ANSWER\n" + ATTENTION)
     assert plugins.load(plugins.find("sequence", str(file))).ANSWER == 42
+
+
+def test_a_file_runs_as_its_text_is_now(tmp_path):
+    """A bench of two configurations written in the same second had twice the time of the first:
+    Python takes bytecode for current where size and second of the last change are the same."""
+    package = tmp_path / "mylib"
+    package.mkdir()
+    files = [tmp_path / "mine.py", tmp_path / "beside_me.py", package / "deep.py"]
+    (package / "__init__.py").write_text("")
+    code = (
+        "import sys; from pathlib import Path; from assay.plugins import import_file\n"
+        "print(*import_file(Path(sys.argv[1])).ALL)"
+    )
+
+    def printed(block: int) -> str:
+        files[0].write_text(f"import beside_me, mylib.deep\nALL = {block}, *beside_me.B")
+        files[1].write_text(f"import mylib.deep\nB = {block}, mylib.deep.C")
+        files[2].write_text(f"C = {block}")
+        for file in files:
+            os.utime(file, (1_000_000_000, 1_000_000_000))
+        environment = os.environ | {"PYTHONDONTWRITEBYTECODE": ""}
+        command = [sys.executable, "-c", code, str(files[0])]
+        return subprocess.check_output(command, env=environment, text=True)
+
+    assert [printed(64), printed(32)] == ["64 64 64\n", "32 32 32\n"]
 
 
 def test_sources_follow_imports_anywhere_in_a_file(tmp_path):

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from assay.code_digests import code_digests, is_installed
+from assay.code_digests import code_digests
 from assay.errors import BadInput
 from assay.records.durable import make_folder, write_atomically
 from assay.records.identity import digest
+from assay.user_code import is_installed
 
 FOLDER = "functions"  # of a results folder
 _DECLARED = ("accepts", "layout", "configs", "backward", "deterministic_backward")
