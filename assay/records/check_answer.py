@@ -100,7 +100,7 @@ def failure_text(failures: Sequence[Measurement], *, repeat: Repeat | None = Non
 def not_run(name: str, reason: str) -> Answer:
     """The answer for an implementation that was refused everywhere: neither right nor wrong."""
     line = f"{NOT_RUN}  {name}: {shorten(reason, _MOST_LETTERS)}"
-    return Answer(word=INCOMPLETE, lines=(line,))
+    return Answer(word=INCOMPLETE, lines=(line,), name=name)
 
 
 def _answer(word: str, name: str, text: str) -> Answer:

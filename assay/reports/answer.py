@@ -11,7 +11,7 @@ belong to no run is `check_answer` in assay/records/check_answer.py.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from textwrap import shorten
 
@@ -61,12 +61,15 @@ def answer(
     records = refuse_unchecked(records)
     checks = [*_suites(records, run), *_checks(records, run), *_models(records), *_doubted(records)]
     wrong = [each for each in checks if each.word == FAIL]
-    lacking = [each for each in checks if each.word == INCOMPLETE]
-    passed = [each for each in checks if each.word == PASS]
     failing = {each.name for each in wrong}
-    # Of several, some may be for another device; of which nothing ran is told last.
-    refused = [each for each in lacking if passed and each.lines[0].startswith(NOT_RUN)]
+    passed = _first_of_each(each for each in checks if each.word == PASS)
+    lacking = [each for each in checks if each.word == INCOMPLETE]
+    refused = [each for each in lacking if each.lines[0].startswith(NOT_RUN)]
     lacking = [each for each in lacking if each not in refused]
+    # What is wrong is not timed either, which needs no line.
+    refused = [each for each in refused if each.name not in failing]
+    if not passed:  # else it is told last: of several, some may be for another device
+        lacking, refused = [*lacking, *refused], []
     check = is_check(run)
     tone, words = judge(stages, check=check) if stages else ("", "")
     name = run.study if run else "run"
@@ -96,6 +99,14 @@ def _speeds(records: Sequence[Record], *, without: set[str]) -> Iterator[str]:
     """Comparisons of subjects with the baseline, but for some: one that is wrong has no speed."""
     for stage in measuring_stages(records):
         yield from comparisons(speed_rows(stage, records), without=without)
+
+
+def _first_of_each(answers: Iterable[Answer]) -> list[Answer]:
+    """Of each implementation its first answer: on the cases of a suite, where it has been there."""
+    first: dict[str, Answer] = {}
+    for each in answers:
+        first.setdefault(each.name, each)
+    return list(first.values())
 
 
 def _lines(answers: Sequence[Answer]) -> list[str]:

@@ -72,6 +72,19 @@ def test_a_wrong_subject_of_a_bench_fails_and_has_no_speed(tmp_path):
     assert second.startswith("eager: 1.40x slower")
 
 
+def test_each_subject_has_one_line_and_what_is_wrong_no_second(tmp_path):
+    """A wrong kernel, its peer that passed twice, and its refusal by the bench took four lines."""
+    run = started(tmp_path, "bench", "my.py", "--vs", "sdpa")
+    append(run, "suite", "suite/sdpa", measured("accuracy", 0.1, "", "sdpa", workload=None))
+    append(run, "suite", "suite/my", wrong("my", key_length=256))
+    end(run, "suite", status="failed", reason="1 of 2 cells failed")
+    refused = checked("my", value=None, status="refused", reason="not timed: it fails accuracy")
+    append(run, "bench", "k128", refused, checked("sdpa"), latency("sdpa", [1.0] * 6))
+    end(run, "bench")
+    first, second = answered(run).lines
+    assert first.startswith("FAIL  my: ") and second == "PASS  sdpa: 1 probe, 1 of 1 cases"
+
+
 def test_a_speed_without_a_check_is_not_told(tmp_path):
     run = started(tmp_path, "bench")
     append(run, "bench", "k128", latency("sdpa", [1.0] * 6), latency("my", [0.5] * 6))
