@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from assay import user_code
-from assay.errors import BadInput, unknown_name
+from assay.errors import BadInput, did_you_mean, unknown_name
 from assay.plugin_source import imported, parse, without_bodies
 from assay.user_code import PACKAGE
 
@@ -226,9 +226,9 @@ def _is_of_kind(plugin: Plugin) -> bool:
 
 def _from_file(path: Path, kind: Plugin) -> Plugin:
     if not path.is_file():
-        raise BadInput(
-            f"there is no file {path}; give the path of a Python file, or a plugin's name"
-        )
+        near = did_you_mean(path.name, (file.name for file in path.parent.glob("*.py")))
+        wanted = near or "give the path of a Python file, or a plugin's name"
+        raise BadInput(f"there is no file {path}; {wanted}")
     return _describe(
         path.resolve(), kind=kind.name, name=path.stem, defaults=_folder_defaults(kind)
     )

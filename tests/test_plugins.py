@@ -72,6 +72,12 @@ def test_an_unknown_name_lists_those_there_are():
         plugins.listing("sequences")
 
 
+def test_a_file_with_a_slip_in_its_name(tmp_path):
+    (tmp_path / "my_attention.py").write_text(ATTENTION)
+    with pytest.raises(BadInput, match=r"no file .*my_atention.py; did you mean my_attention.py\?"):
+        plugins.find("sequence", str(tmp_path / "my_atention.py"))
+
+
 def test_a_kind_may_be_said():
     assert plugins.find("sequence", "sequence/eager").name == "eager"
 
