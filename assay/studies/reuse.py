@@ -76,4 +76,9 @@ def _may_stand_in(
     sound = all(record.status in _SOUND for record in records)
     young = min(datetime.fromisoformat(record.time) for record in records) >= oldest
     was_busy = any(record.metric == MACHINE_LOAD for record in records)
-    return alike and sound and young and (not was_busy or machine_load.is_busy(machine_load.read()))
+    return (
+        alike
+        and sound
+        and young
+        and (not was_busy or machine_load.is_busy(machine_load.read().average))
+    )

@@ -6,9 +6,8 @@ import pytest
 from lasting_study import STAGE, Lasting
 
 from assay import host
-from assay.instruments import machine_load
 from assay.records import run as runs
-from assay.records.schema import CELL_SECONDS, MACHINE_LOAD, REUSED
+from assay.records.schema import CELL_SECONDS, REUSED
 from assay.studies import kconfig, plan
 from assay.studies.cell import Cell, code_of, fingerprint
 from assay.studies.stages import host as host_stage
@@ -108,13 +107,3 @@ def test_ceilings_of_a_busy_machine_are_taken_over_while_it_is_busy(lasting, mon
     monkeypatch.setattr("os.getloadavg", lambda: (99.0, 99.0, 99.0))
     lasting.run()
     assert lasting.times_run == 2
-
-
-def test_a_load_above_the_cores_is_a_remark(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
-    monkeypatch.setattr("os.getloadavg", lambda: (7.9, 0.0, 0.0))
-    (remark,) = machine_load.remarks(1.0)
-    assert remark.metric == MACHINE_LOAD and remark.value == 7.9
-    assert remark.reason.startswith("the machine was busy: load 7.9 on 2 cores; times are")
-    monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
-    assert not list(machine_load.remarks(2.2)), "we may use all cores ourselves"
