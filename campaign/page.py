@@ -43,12 +43,12 @@ def mutations() -> str:
 
 def studies() -> str:
     """Studies of each part, with the places or kinds of what happened to them."""
-    heads = ("part", "seed", "studies", "disturbed", "met", "findings")
+    heads = ("part", "seed", "studies", "disturbed", "met", "findings", "minutes")
     rows = [
         (f"`{line['part']}`", str(line["seed"]), f"{line['studies']:,}",
          f"{sum(line['met'].values()):,}",
          ", ".join(f"{place} {count:,}" for place, count in sorted(line["met"].items())),
-         str(line["findings"]))
+         str(line["findings"]), f"{line['seconds'] / 60:.1f}")
         for line in _lines()
         if "met" in line
     ]  # fmt: skip
