@@ -64,6 +64,7 @@ def _run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
         return
     bound: dict[str, Subject] = {}
     placed: dict = {}
+    is_timed = any(getattr(probe, "PAIRED", False) for probe in probes.values())
     start = time.monotonic()
     for name in request.subjects:
         yield Begin(name)
@@ -71,7 +72,9 @@ def _run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
             with guard.refusing():
                 subject, prepared = _prepared(name, inputs, request, host, placed)
             yield _of(subject, prepared)
-            if any(getattr(probe, "PAIRED", False) for probe in probes.values()):
+            if is_timed:
+                if request.kind == SEQUENCE:
+                    subject = subject.compiled()
                 with guard.refusing():
                     first = _first_call(subject)
                 yield _of(subject, first)

@@ -36,6 +36,7 @@ class NoiseSettings:
 def measure(subject: SequenceSubject, host: Host, settings: NoiseSettings) -> Iterator[Measurement]:
     """All samples of the comparisons with itself, then of those with the slowed-down copy."""
     sample = rounds.applied(plugins.load(plugins.find("probes", PROBE)), host)
+    subject = subject.compiled()
     first = replace(subject, timer=Timer(subject=subject))
     warm = list(rounds.warm_up(first, sample, settings.warmup))
     yield from warm

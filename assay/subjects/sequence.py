@@ -86,6 +86,11 @@ class SequenceSubject:
         """Call the implementation on other inputs of the same shapes, or with further options."""
         return self.function(*inputs, **self.options, **options)
 
+    def compiled(self) -> "SequenceSubject":
+        """The same as it is timed: where the passes of training are compiled, so is the forward."""
+        compiled = getattr(self.framework, "compiled", None)
+        return replace(self, function=compiled(self.function)) if compiled else self
+
     def gradients(
         self, *, wanted: tuple[bool, bool, bool] = ALL, grad_out: Any = None, **options: Any
     ) -> tuple[Any, tuple[Any, ...]]:

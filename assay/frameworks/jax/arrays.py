@@ -158,6 +158,24 @@ def trained(
     return state["both"](bound, tuple(inputs), grad_out)
 
 
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as one program, as `pullback` and `trained` run it. Arrays are given to the
+    program, flags and numbers are part of it."""
+    if hasattr(function, "lower"):  # of jax.jit
+        return function
+
+    @partial(jax.jit, static_argnums=0)
+    def program(flags: tuple, inputs: tuple, arrays: dict) -> Any:
+        return function(*inputs, **dict(flags), **arrays)
+
+    def call(*inputs: jax.Array, **options: Any) -> Any:
+        arrays = {name: value for name, value in options.items() if is_array(value)}
+        flags = [pair for pair in options.items() if pair[0] not in arrays]
+        return program(tuple(flags), inputs, arrays)
+
+    return call
+
+
 def apart(call: Callable[..., jax.Array]) -> tuple[Callable[..., jax.Array], tuple]:
     """A function and the arrays that it is bound to: what is closed over, XLA takes for constants
     of the program, however large."""
