@@ -70,6 +70,18 @@ def test_what_is_wrong_alone_is_not_mixed_up_with_neighbours(tmp_path):
     assert causes == [None, None, None]
 
 
+def test_rows_without_keys_are_not_told_to_see_the_future(tmp_path):
+    """With a finite number for a mask they are the mean of all values, hidden ones too."""
+    aligned = MASKED.format(diagonal="k.shape[2] - q.shape[2]", hidden="-3e38")
+    path = written(tmp_path, "mean", aligned)
+    causes = [cause for _, cause in outcomes(causality, path, "b1_h2_q65_k33_d32")]
+    assert causes and set(causes) == {causality._BLIND}
+    late = MASKED.format(diagonal="k.shape[2] - q.shape[2] + 1", hidden="-3e38")
+    path = written(tmp_path, "late", late)
+    causes = [cause for _, cause in outcomes(causality, path, "b1_h2_q65_k33_d32")]
+    assert causality._SEES in causes
+
+
 def test_nan_that_is_there_already_is_not_a_change(tmp_path):
     diagonal, hidden = STATELESS["wrong_sign_nan"]
     path = written(tmp_path, "nan", MASKED.format(diagonal=diagonal, hidden=hidden))

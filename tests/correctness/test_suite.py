@@ -157,7 +157,8 @@ def test_the_condition_that_failing_cases_share(holds, words):
 
 def test_of_two_pairs_of_conditions_the_likelier_is_told():
     """Rows that see no key were told as "where Sq != Sk and Sq > 100" of a kernel that compiles."""
-    lengths = {(129, 65): True, (65, 33): False, (33, 65): True, (257, 257): True}
+    lengths = {(65, 33): False, (97, 31): False, (33, 65): True, (257, 257): True}
+    lengths |= {(129, 65): True}
     specs = {
         sizes: CASES.spec(query_length=sizes[0], key_length=sizes[1], causal=causal)
         for sizes, causal in lengths.items()
@@ -165,6 +166,20 @@ def test_of_two_pairs_of_conditions_the_likelier_is_told():
     blind = specs.pop((129, 65))
     words = patterns.common_condition([blind, replace(blind, seed=7)], list(specs.values()))
     assert words == "where the mask is causal and Sq > Sk"
+
+
+def test_one_case_that_passes_makes_no_pair_of_conditions():
+    """A backward that drops a head of each group passed on one case, of values so large that its
+    gradients vanish, and failed "only where head_dim is not a multiple of 64" too."""
+    plain = CASES.spec(query_length=33, key_length=33)
+    grouped = replace(plain, heads=4, kv_heads=2)
+    failing = [replace(grouped, head_dim=dim) for dim in (16, 32, 96)]
+    passing = [replace(plain, head_dim=dim) for dim in (16, 32, 64, 128)]
+    assert patterns.common_condition(failing, passing) == "where heads are grouped"
+    saturated = [replace(grouped, head_dim=64, values="huge", seed=seed) for seed in (1, 2)]
+    assert patterns.common_condition(failing, [*passing, saturated[0]]) is None
+    words = "where heads are grouped and head_dim is not a multiple of 64"
+    assert patterns.common_condition(failing, [*passing, *saturated]) == words
 
 
 def test_a_condition_is_not_read_into_one_case():

@@ -35,7 +35,10 @@ def common_condition(
     for places in sorted(combinations(range(len(conditions)), 2), key=sum):
         (first_text, first), (second_text, second) = (conditions[place] for place in places)
         if _separates(lambda spec, a=first, b=second: a(spec) and b(spec), failing, passing):
-            return f"{first_text} and {second_text.removeprefix('where ')}"
+            alone = [[holds(s) for s in passing].count(True) for holds in (first, second)]
+            # One case that meets a half may pass by chance: where a softmax saturates, say.
+            if min(alone) >= _FEWEST_CASES:
+                return f"{first_text} and {second_text.removeprefix('where ')}"
     return None
 
 

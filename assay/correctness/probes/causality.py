@@ -17,6 +17,7 @@ _SEES = (
     "a query sees the future: the causal mask is missing or misplaced, a tile past the diagonal is "
     "not masked, or the mask only adds a finite number, which a large score outweighs"
 )
+_BLIND = "queries that see no key must give zeros, and take the values of hidden keys instead"
 _NAN = "scores of the future enter before they are masked: a maximum is taken over hidden keys"
 _BACKWARD_SEES = "the backward ignores the mask: gradients flow to keys that the forward hid"
 _NEGLIGIBLE = 1e-6  # of the largest gradient
@@ -63,6 +64,10 @@ def _first_hidden(spec: WorkloadSpec, row: int) -> int:
     return row + spec.key_length - spec.query_length + 1
 
 
+def _first_seeing(spec: WorkloadSpec) -> int:
+    return max(0, spec.query_length - spec.key_length)
+
+
 def _moved_output(
     call: SequenceSubject, workload: Workload, allowed: np.ndarray, before: np.ndarray, row: int
 ) -> Measurement:
@@ -83,27 +88,34 @@ def _moved_output(
         return judge.failed("causality", text, _NAN)
     query = int(np.unravel_index(moved.argmax(), moved.shape)[2])
     text = f"query {query} moves when only keys from {hidden} on change"
-    return judge.unmoved("causality", moved, text, _SEES)
+    sees = (moved[:, :, _first_seeing(spec) :] > 1).any()
+    return judge.unmoved("causality", moved, text, _SEES if sees else _BLIND)
 
 
 def _leaked_gradient(call: SequenceSubject, workload: Workload, row: int) -> Measurement:
     """Send a gradient to rows up to `row` only: keys and values after the cut must get none."""
-    hidden = _first_hidden(workload.spec, row)
-    grad_out = workload.grad_out.copy()
-    grad_out[:, :, row + 1 :] = 0.0
+    if not (leak := _leak(call, workload, 0, row)):
+        return judge.passed("causality")
+    seeing = _first_seeing(workload.spec)
+    if seeing and not _leak(call, workload, seeing, row):
+        return judge.failed("causality", leak.reason, _BLIND)
+    return leak
+
+
+def _leak(call: SequenceSubject, workload: Workload, first: int, last: int) -> Measurement | None:
+    """The failure that gradients of the queries `first` to `last` reach keys after them, if any."""
+    hidden, loss = _first_hidden(workload.spec, last), f"for a loss over queries {first} to {last}"
+    grad_out = np.zeros_like(workload.grad_out)
+    grad_out[:, :, first : last + 1] = workload.grad_out[:, :, first : last + 1]
     _, gradients = call.gradients(grad_out=call.placed(grad_out))
     for name, gradient in zip(("dk", "dv"), gradients[1:], strict=True):
         if call.form_problem(name, gradient):
             continue  # the gradients probe reports it
         sizes = np.abs(call.numpy(gradient))
         if not np.isfinite(sizes).all():
-            text = f"{name} is not finite for a loss over queries up to {row} only"
-            return judge.failed("causality", text)
+            return judge.failed("causality", f"{name} is not finite {loss}")
         leaked = sizes[:, :, hidden:]
         if not (leaked <= _NEGLIGIBLE * sizes.max()).all():
-            text = (
-                f"{name} of keys from {hidden} on is up to {leaked.max():.3g} for a loss over "
-                f"queries up to {row} only"
-            )
+            text = f"{name} of keys from {hidden} on is up to {leaked.max():.3g} {loss}"
             return judge.failed("causality", text, _BACKWARD_SEES)
-    return judge.passed("causality")
+    return None
