@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from assay.errors import BadInput
 from assay.python.loading import RunRecords, load_records
-from assay.python.tabular import Tabular
+from assay.python.tabular import Tabular, table_of
 from assay.records.check_answer import FAIL, INCOMPLETE, PASS, Answer
 from assay.records.schema import CELL_METRICS, Measurement
 from assay.records.verdicts import CHECKING, NO_VERDICTS, WRONG, is_verdict
 
 if TYPE_CHECKING:
     from assay.python.checking import CheckResult
+    from assay.reports.table import Table
 
 Place = tuple[str, str, str]  # subject, probe or metric, workload or cell
 
@@ -90,10 +91,16 @@ class ComparedResults(Tabular, tuple[ResultDifference, ...]):
         return list(self.answer.brief)
 
     def _columns(self) -> dict[str, list[Any]]:
-        return {
-            name: [getattr(each, name) for each in self]
-            for name in ResultDifference.__annotations__
-        }
+        return _columns(self)
+
+    def _table(self) -> "Table":
+        """The rows that differ from before, in the columns that say something of them."""
+        from assay.reports.numerals import counted
+
+        differ = [each for each in self if each.verdict != SAME]
+        said = {name: xs for name, xs in _columns(differ).items() if set(xs) - {None, ""}}
+        same = len(self) - len(differ)
+        return table_of(said, note=f"The same as before: {counted(same, 'row')}." if same else "")
 
 
 def compare(
@@ -224,6 +231,12 @@ def _devices(side: RunRecords) -> set[str]:
 
     runs = [open_run(folder)[1] for folder in side.folders]
     return {", ".join(run.devices) for run in runs if run.devices}
+
+
+def _columns(rows: Sequence[ResultDifference]) -> dict[str, list[Any]]:
+    return {
+        name: [getattr(each, name) for each in rows] for name in ResultDifference.__annotations__
+    }
 
 
 def _words(worse: ResultDifference) -> str:

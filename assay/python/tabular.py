@@ -39,17 +39,7 @@ class Tabular(ABC):
 
     def _table(self) -> "Table":
         """The table for people: the columns as text, unless a result has a better one."""
-        from assay.reports.table import Entry, Table
-
-        def entry(value: object) -> Entry:
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            return Entry(text=_text(value), value=float(value) if number else None)
-
-        columns = self._columns()
-        rows = zip(
-            *([entry(value) for value in values] for values in columns.values()), strict=True
-        )
-        return Table(title="", columns=tuple(columns), rows=tuple(rows))
+        return table_of(self._columns())
 
     def _charts(self) -> "list[Chart]":
         return []
@@ -113,6 +103,19 @@ class TableResult(Tabular):
         from assay.reports.table_files import csv_text
 
         return _written(csv_text(self.table).decode(), path)
+
+
+def table_of(columns: Mapping[str, Sequence[Any]], note: str = "") -> "Table":
+    """Columns as text."""
+    from assay.reports.table import Entry, Table
+
+    def entry(value: object) -> Entry:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        return Entry(text=_text(value), value=float(value) if number else None)
+
+    entries = ([entry(value) for value in values] for values in columns.values())
+    rows = tuple(zip(*entries, strict=True))
+    return Table(title="", columns=tuple(columns), rows=rows, note=note)
 
 
 def distinct(names: Sequence[str]) -> list[str]:

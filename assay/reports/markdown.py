@@ -42,8 +42,9 @@ def table_lines(table: Table, *, titled: bool = True) -> Iterator[str]:
     if titled:
         yield from (f"### {escaped(table.title)}", "")
     reasons = table.reasons
-    yield _line(escaped(column) for column in table.columns)
-    yield _line("---:" if numeric else "---" for numeric in table.numeric)
+    if table.columns:
+        yield _line(escaped(column) for column in table.columns)
+        yield _line("---:" if numeric else "---" for numeric in table.numeric)
     yield from (_line(_entry(entry, reasons) for entry in row) for row in table.entries)
     yield ""
     if table.note:

@@ -117,7 +117,7 @@ def shorten_workloads(table: Table) -> Table:
     column = table.columns.index("workload")
     workloads = [row[column].text for row in table.entries]
     if len(set(workloads)) == 1:
-        note = f"Every row is of {workloads[0]}. {table.note}"
+        note = f"Every row is of {workloads[0]}. {table.note}" if workloads[0] else table.note
         return replace(table.without("workload"), note=note.strip())
     names = [_with_joined_lengths(workload).split("_") for workload in workloads]
     shared = [part for part in names[0] if all(part in name for name in names)]

@@ -32,7 +32,20 @@ def test_a_verdict_that_fails_is_worse_and_one_that_is_gone_too(tmp_path):
     )
     assert "it is no longer checked" in comparison.answer.lines[2]
     assert list(comparison.to_pandas()["verdict"]) == ["worse", "worse", "mended"]
-    assert assay.compare(before, before)
+    same = assay.compare(before, before)
+    assert same and repr(same) == same.answer.lines[0]
+    assert same.to_markdown().strip() == "The same as before: 3 rows."
+
+
+def test_only_what_differs_is_shown(tmp_path):
+    slow = {"status": "failed", "value": 4.5, "reason": "out is off by 2"}
+    before = run(tmp_path / "before", checked("sdpa"), checked("flex"))
+    after = run(tmp_path / "after", checked("sdpa"), checked("flex", **slow))
+    comparison = assay.compare(before, after)
+    shown = comparison.to_markdown()
+    assert len(comparison.to_pandas()) == 2
+    assert "sdpa" not in shown and "ratio" not in shown and "out is off by 2" in shown
+    assert "The same as before: 1 row." in shown and "Every row is of ." not in repr(comparison)
 
 
 def test_times_have_a_ratio_and_are_judged_only_beside_noise(tmp_path):
