@@ -26,7 +26,7 @@ _FAILING = re.compile(r"; (\d+ of \d+) cases fail(?:, (\d+) not run)?$")
 _INCOMPLETE = re.compile(r"(?:^|: )incomplete: (\d+ of \d+) cases run")
 
 _UNDECLARED = "undeclared: "
-_UNSUPPORTED = re.compile(r"(?:^|; )(\d+) cases unsupported: ")
+_UNSUPPORTED = re.compile(r"(?:^|; )(\d+) cases? unsupported: ")
 _PARTIAL = re.compile(r"(\d+ of \d+) cases run in its time")
 
 
@@ -87,7 +87,7 @@ def count_cases(record: Measurement) -> tuple[int, int]:
 
 def unsupported(count: int, reason: str | None) -> str:
     """The reason of a probe whose cases are refused, or the end of it where some are."""
-    return f"{count} cases unsupported: {reason}"
+    return f"{count} case{'' if count == 1 else 's'} unsupported: {reason}"
 
 
 def cases_unsupported(record: Measurement) -> tuple[str, str] | None:

@@ -58,13 +58,23 @@ def workloads(study: Study) -> list[WorkloadSpec]:
     return named
 
 
+def checked_dtypes(study: Study) -> tuple[str, ...]:
+    """The dtypes of WORKLOADS where these are named: a kernel is right in what it is timed in. Of
+    captures that the study makes itself none is known when it begins."""
+    named = workloads(study) if study.workloads and not _captures(study) else []
+    return tuple(dict.fromkeys(spec.dtype for spec in named)) or study.dtypes
+
+
+def _captures(study: Study) -> bool:
+    return bool(study.capture and study.capture_model)
+
+
 def _named(entry: str, study: Study, defaults: WorkloadSpec) -> list[WorkloadSpec]:
     """The workloads that an entry of WORKLOADS stands for."""
     if not entry.startswith(PREFIX):
         return [parse(entry, defaults=defaults)]
     store = store_path(entry)
-    captures = study.capture and study.capture_model
-    if captures and store == Path(study.capture_to) and not store.exists():
+    if _captures(study) and store == Path(study.capture_to) and not store.exists():
         return []  # the stage capture makes them, and what follows it is planned anew then
     return captured_specs(entry, seed=study.seed)
 

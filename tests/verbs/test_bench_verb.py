@@ -72,6 +72,19 @@ def test_probes_of_cost_alone_leave_the_check_whole():
     assert suite.cells(named)[0].probes == ("accuracy",)
 
 
+def test_what_is_timed_in_bfloat16_is_checked_in_it():
+    """A kernel for half precision alone had no case, and was timed as if it had passed."""
+    half = [
+        "STAGES=suite,bench",
+        "WORKLOADS=b1_h8_s128_bf16,b1_h8_s64_bf16",
+        "IMPLEMENTATIONS=eager",
+    ]
+    (cell,) = suite.cells(kconfig.load(None, half))
+    assert cell.options["dtypes"] == ("bfloat16",)
+    (cell,) = suite.cells(kconfig.load(None, half[2:]))
+    assert cell.options["dtypes"] == ("float32",)
+
+
 @pytest.mark.slow
 def test_a_kernel_that_is_right_on_the_timed_workload_alone_has_no_speed(tmp_path):
     file = tmp_path / "top_left.py"

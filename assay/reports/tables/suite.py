@@ -73,13 +73,13 @@ def _entry(record: Record | None, hint: str | None) -> Entry:
         return Entry(text=DASH, hint="this probe does not apply to it here")
     if counts := cases_run(record):
         hint = record.reason or ""
-        return Entry(text="incomplete", detail=f"{counts} cases", hint=hint, tone=record.status)
+        return Entry(text="incomplete", detail=_cases(counts), hint=hint, tone=record.status)
     if is_undeclared(record):
         return Entry(text="undeclared", hint=hint or record.reason or "", tone=record.status)
     if refused := cases_unsupported(record):
         count, reason = refused
         hint = f"unsupported: {reason}"
-        return Entry(text=DASH, detail=f"{count} cases", hint=hint, tone=record.status)
+        return Entry(text=DASH, detail=_cases(count), hint=hint, tone=record.status)
     if record.status not in _WORDS:
         return Entry(text=DASH, hint=record.reason or "", tone=record.status)
     tone = "" if record.status == "ok" else record.status
@@ -88,6 +88,10 @@ def _entry(record: Record | None, hint: str | None) -> Entry:
     )
     counts = cases_failing(record) or cases_of_all(record)
     counts = counts or (str(len(record.samples)) if record.samples else "")
-    detail = f"{counts} cases{worst}" if counts else ""
+    detail = f"{_cases(counts)}{worst}" if counts else ""
     text = hint or record.reason or ""
     return Entry(text=_WORDS[record.status], detail=detail, hint=text, tone=tone)
+
+
+def _cases(counts: str) -> str:
+    return "1 case" if counts == "1" else f"{counts} cases"

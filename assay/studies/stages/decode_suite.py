@@ -14,7 +14,7 @@ from assay.records.schema import Measurement
 from assay.records.verdicts import CONDITIONS
 from assay.studies.cell import Cell, options_of, settings_of
 from assay.studies.study import Study
-from assay.studies.workload_cells import probes_of, workloads
+from assay.studies.workload_cells import checked_dtypes, probes_of, workloads
 from assay.subjects import decode
 from assay.subjects.decode import names
 from assay.subjects.outcome import Begin
@@ -44,7 +44,7 @@ def cells(study: Study) -> list[Cell]:
     probes = (*probes_of(study, suite.STAGE), *(n for n in suite.SHARED if n in shared))
     settings = DecodeSuiteSettings(
         seed=study.seed,
-        dtypes=tuple(dict.fromkeys(spec.dtype for spec in named)) or study.dtypes,
+        dtypes=checked_dtypes(study),
         budget_s=study.suite_budget_s,
         quick=study.suite_quick,
         workloads=named if len(study.stages) == 1 else (),

@@ -19,7 +19,7 @@ from assay.records.durable import is_full
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, options_of, settings_of
 from assay.studies.study import Study
-from assay.studies.workload_cells import probes_of, workloads
+from assay.studies.workload_cells import checked_dtypes, probes_of, workloads
 from assay.subjects.outcome import Begin
 from assay.workloads.spec import WorkloadSpec
 
@@ -42,15 +42,15 @@ class SuiteSettings:
 
 
 def cells(study: Study) -> list[Cell]:
-    """One cell for each implementation; in a study of this stage alone that names WORKLOADS, these
-    are the cases."""
+    """One cell for each implementation, in the dtypes of WORKLOADS where these are named; in a
+    study of this stage alone they are the cases."""
     # Where probes of cost alone are named, all of correctness are meant: no speed without a check.
     every = replace(study, probes=tuple(plugins.listing("probes", study.plugin_folders)))
     names = _suite_probes(study) or (_suite_probes(every) if len(study.stages) > 1 else ())
     quick = study.suite_quick
     settings = SuiteSettings(
         seed=study.seed,
-        dtypes=study.dtypes,
+        dtypes=checked_dtypes(study),
         cases=min(study.suite_cases, QUICK_CASES) if quick else study.suite_cases,
         budget_s=study.suite_budget_s,
         quick=quick,
