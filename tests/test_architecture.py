@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "peaks": {"plugins", "records"},
     "laws": TELLING,
     "trackers": TELLING,
-    "verify": TELLING | {"laws", "reports", "trackers"},
+    "verify": TELLING | {"commit_files", "laws", "reports", "trackers"},
     "reports": TELLING | {"laws"},
     "workloads": BASE,
     "captures": BASE | {"workloads", "reports"},

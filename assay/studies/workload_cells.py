@@ -179,11 +179,12 @@ def _why_unproven(cell: Cell, subject: str, earlier: EarlierRecords) -> str | No
 
 def _probe_names(study: Study, stage: str) -> tuple[str, ...]:
     """The probes of a stage and, of another stage that the study has not, the check and those that
-    they need; of the check's, those that take any workload, and what the bench needs of it."""
+    they need; of the check's, those that take any workload, and what stages that time need of it.
+    """
     names = list(probes_of(study, stage))
     if stage == "check":
         own = [name for name in names if literals(study, name)["EVERY_WORKLOAD"]]
-        timed = probes_of(study, "bench") if "bench" in study.stages else ()
+        timed = probes_of(study, "bench") if {"bench", "noise"} & set(study.stages) else ()
         needed = [n for n in _needed(study, timed) if literals(study, n)["STAGE"] == stage]
         return tuple(dict.fromkeys([*own, *needed]))
     elsewhere = set(study.stages) - {stage}

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from command_line import assay
 
 from assay.host import CHECKOUT
-from assay.studies import kconfig
+from assay.studies import kconfig, workload_cells
 from assay.studies.stages import suite
 
 TINY = ["--device", "cpu", "--workload", "b1_h2_s64_d16_causal_float32"]
@@ -42,6 +42,12 @@ def test_an_implementation_against_itself(benched):
     arguments = ["sdpa", "--aa", "--comparisons", "10", *FEW, *TINY]
     done = assay("bench", *arguments, cwd=benched)
     assert done.returncode == 0 and "false alarms" in " ".join(done.stdout.split())
+
+
+def test_probes_of_cost_alone_leave_the_check_before_noise():
+    study = kconfig.load(None, ["STAGES=check,noise", "PROBES=latency", "IMPLEMENTATIONS=sdpa"])
+    cell, *_ = workload_cells.cells(study, "check")
+    assert cell.probes == ("accuracy",)
 
 
 @pytest.mark.slow

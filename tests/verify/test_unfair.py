@@ -7,7 +7,9 @@ import pytest
 from altered_runs import altered, arm, on_host, recorded, with_data
 
 from assay import plugins
+from assay.commit_files import CopyState
 from assay.host import CHECKOUT
+from assay.verify.checks import commit
 from assay.verify.compared import RunComparison
 from assay.verify.judgement import KIND, judge
 
@@ -127,6 +129,17 @@ def test_an_unfair_comparison_is_caught_and_named(name) -> None:
     # And nothing else is blamed but what follows from it.
     follow = {"differences", "seeds", "complete", "configured", "derived"}
     assert failed <= {check, *follow}, failed
+
+
+def test_a_copy_that_lists_the_files_of_a_commit_does_not_miss_its_history(monkeypatch) -> None:
+    """A machine that measures may keep the copy under git itself, without our commits."""
+    copied = CopyState(commit="f" * 40, differing=())
+    monkeypatch.setattr(commit.commit_files, "read", lambda checkout: copied)
+    for hash_, verdict in (("f" * 40, "not tested"), ("e" * 40, "fails")):
+        sessions = [replace(session, commit=hash_) for session in B.run.sessions]
+        run = altered(B, commit=hash_, sessions=sessions)
+        (finding,) = commit.look(RunComparison(runs=(run,)))
+        assert finding.verdict == verdict, finding
 
 
 FAIR = {

@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 
+from assay import commit_files
+from assay.commit_files import CopyState
 from assay.installation import CHECKOUT, is_repository
 from assay.verify.compared import ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding, fails, holds, not_tested
@@ -60,7 +62,9 @@ def _of(run: ComparedRun) -> CheckFinding:
         return fails(f"{name} names {commit!r} where a whole commit's hash belongs")
     if _succeeds("cat-file", "-e", f"{commit}^{{commit}}"):
         return holds(f"{name}: commit {commit[:7]}, clean")
-    if not _has_history():
+    copied = commit_files.read(CHECKOUT)
+    of_copy = isinstance(copied, CopyState) and copied.commit == commit
+    if of_copy or not _has_history():
         return not_tested(f"{name}: commit {commit[:7]}, clean; this copy of assay has no history")
     return fails(f"{name}: commit {commit[:7]} is not in this checkout's history")
 
