@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from assay.studies.execute import Observer
 
 Subject = Callable[..., Any] | str | Path
-_QUICK, _WHOLE = (
-    "host,bench",
-    "host,suite,bench",
-)  # each is checked on its workload before it is timed
+# With either, each implementation is checked on its workload before it is timed.
+_QUICK, _WHOLE = "host,bench", "host,suite,bench"
 
 
 def bench(

@@ -98,9 +98,9 @@ class ComparedResults(Tabular, tuple[ResultDifference, ...]):
         from assay.reports.numerals import counted
 
         differ = [each for each in self if each.verdict != SAME]
-        said = {name: xs for name, xs in _columns(differ).items() if set(xs) - {None, ""}}
+        filled = {name: xs for name, xs in _columns(differ).items() if set(xs) - {None, ""}}
         same = len(self) - len(differ)
-        return table_of(said, note=f"The same as before: {counted(same, 'row')}." if same else "")
+        return table_of(filled, note=f"The same as before: {counted(same, 'row')}." if same else "")
 
 
 def compare(

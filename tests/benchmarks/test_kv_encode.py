@@ -12,6 +12,7 @@ pytest.importorskip("torch")
 from assay.host import CHECKOUT
 
 
+@pytest.mark.slow
 def test_it_measures_every_way_and_says_so(tmp_path):
     command = [sys.executable, CHECKOUT / "benchmarks/kv_encode.py", "--rounds", "2"]
     command += ["--tokens", "16", "--no-fused", "--json", tmp_path / "measured.json"]

@@ -75,6 +75,7 @@ def test_tables_are_written_between_their_marks(page):
     assert written.endswith("<!-- end -->\nafter\n") and "old" not in written
 
 
+@pytest.mark.slow
 def test_the_page_says_what_the_evidence_says(page):
     if not page.PAGE.is_file():
         pytest.skip("docs/results/models.md is not written yet")

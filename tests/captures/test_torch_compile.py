@@ -181,8 +181,8 @@ def test_graph_breaks(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "order", "backend"),
     [
-        ("llama", "compiled before", "aot_eager"),
         ("gpt2", "compiled inside", "eager"),
+        pytest.param("llama", "compiled before", "aot_eager", marks=pytest.mark.slow),
         pytest.param("llama", "compiled inside", "aot_eager", marks=pytest.mark.slow),
         pytest.param("gpt2", "compiled before", "eager", marks=pytest.mark.slow),
     ],

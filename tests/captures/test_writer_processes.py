@@ -76,12 +76,13 @@ def wait_for_record(path: Path, run: str) -> None:
         time.sleep(0.005)
 
 
-def test_a_process_is_killed_at_twenty_moments(tmp_path):
+@pytest.mark.parametrize("kills", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_process_is_killed_at_many_moments(tmp_path, kills):
     """Large records, so that kills fall into the writing of files and of the manifest."""
     path, values = tmp_path / "store", 30_000
     moments = random.Random(5)
     ready = [start(path, f"run{number}", count=0, values=values) for number in range(2)]
-    for number in range(20):
+    for number in range(kills):
         victim = ready.pop(0)
         ready.append(start(path, f"run{number + 2}", count=0, values=values))
         begin(victim)
@@ -99,7 +100,7 @@ def test_a_process_is_killed_at_twenty_moments(tmp_path):
     store = Store.open(path)
     counts = check_whole(store, values=values)
     assert counts.pop("last") == 5
-    assert len(counts) >= 15, "kills came too early to show anything"
+    assert len(counts) >= 3 * kills // 4, "kills came too early to show anything"
     assert [end.run for end in store.manifest().ends] == ["last"]
     listed = {r.file for r in store.manifest().records}
     for file in path.glob("records/*/*.safetensors"):  # also those that no line came to list

@@ -52,7 +52,7 @@ def test_forward_is_not_slower_than_both_passes(plain):
     request = CellRequest(
         probes=("latency", "training"), workload=parse("h8_kv8", defaults=DEFAULTS),
         subjects=(str(plain), "jax_xla"), device="cpu", folders=[plain.parent],
-        settings=RoundSettings(warmup=3, rounds=9),
+        settings=RoundSettings(warmup=2, rounds=5),
     )  # fmt: skip
     measured = [m for m in run(request, host.inspect()) if isinstance(m, Measurement)]
     times = {

@@ -32,6 +32,7 @@ def test_a_report_is_made_of_it(copied):
     assert "1 of 3 cells failed" in built.markdown.read_text()
 
 
+@pytest.mark.slow
 def test_laws_stand_in_the_report_where_lengths_allow_them(copied, tmp_path):
     source = CHECKOUT / "evidence" / "crossover-h200"
     built = build(RunFolder(path=shutil.copytree(source, tmp_path / "lengths")))

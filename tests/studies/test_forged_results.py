@@ -49,6 +49,7 @@ def attempted(folder: Path, line: str) -> dict[str, list[Measurement]]:
     return {name: [m for m in result.measurements if m.subject == name] for name in cell.subjects}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("line", JUNK)
 def test_who_writes_into_the_results_is_refused_and_the_others_are_not(tmp_path, line):
     measured = attempted(tmp_path, line)

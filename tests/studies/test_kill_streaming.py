@@ -16,7 +16,7 @@ from walk_records import STAGE
 @pytest.mark.parametrize(
     ("kills", "left_s"),
     [
-        ((8,), 60.0),
+        ((5,), 60.0),
         pytest.param(
             (100, 100), 2.0, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(1200)]
         ),

@@ -66,6 +66,7 @@ def test_a_tracker_that_does_not_answer_harms_nothing(study):
     assert not is_alive(int((study.run_folder.path / "mirror-wandb.lock").read_text()))
 
 
+@pytest.mark.slow
 def test_a_tracker_that_is_not_installed_is_said(study):
     (study.folder / "sitecustomize.py").write_text("import sys; sys.modules['wandb'] = None\n")
     path = study.process_environment()["PYTHONPATH"]

@@ -51,6 +51,7 @@ def test_a_model_that_is_none_fails_in_words(capsys, tmp_path):
         kv.quality(out=tmp_path)
 
 
+@pytest.mark.slow
 def test_a_layout_of_ones_own_is_read_by_its_path(capsys, tmp_path):
     """It was refused with the advice to name it by its path, by which it had been named."""
     from assay import plugins

@@ -163,6 +163,7 @@ def two(tmp_path_factory) -> tuple[Path, str]:
     return folder / "bundle", done.stdout.partition("digest: ")[2].split()[0]
 
 
+@pytest.mark.slow
 def test_a_bundle_of_two_runs_has_both_and_passes(two, tmp_path):
     moved = shutil.copytree(two[0], tmp_path / "moved")
     manifest = json.loads((moved / "manifest.json").read_text())

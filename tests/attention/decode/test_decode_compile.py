@@ -40,6 +40,7 @@ def test_all_compile_and_fit() -> None:
     assert "compile and fit" in shown
 
 
+@pytest.mark.slow
 def test_triton_imported_before_is_refused_in_words() -> None:
     """Its own functions were then compiled ones, and the interpreter ended in a traceback."""
     program = """

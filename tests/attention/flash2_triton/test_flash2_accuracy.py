@@ -66,6 +66,7 @@ def test_windows(window, causal):
     Problem(window=window, causal=causal, heads=1, queries=140, keys=150).assert_right()
 
 
+@pytest.mark.slow
 def test_a_window_over_many_tiles():
     """Rows that have seen nothing yet meet tiles which only later rows see, on both sides."""
     problem = Problem(window=70, heads=1, queries=200, keys=257, config="forward_m32_n16_w8_s2")
@@ -109,6 +110,7 @@ def test_packed_sequences(dtype, causal, window):
     assert (actual["dk"][:, :, 70:80] == 0).all() and (actual["dv"][:, :, 70:80] == 0).all()
 
 
+@pytest.mark.slow
 def test_many_short_packed_sequences_in_small_tiles():
     """The search for a tile's sequence, with many that have no rows."""
     queries = np.cumsum([0, 1, 0, 3, 2, 0, 0, 5, 40, 1, 0])

@@ -26,9 +26,10 @@ def inputs(problem: Problem, *, grad: bool = True) -> list[torch.Tensor]:
     [
         (2, (True, 0.3, None, None, None, None, None)),
         (2, (False, 0.3, 3, torch.tensor([0, 7], **INTEGERS), None, None, "dq_m64_n32_w4_s2")),
-        (
+        pytest.param(
             1,
             (True, 0.3, None, None, *[torch.tensor([0, 4, 4, 9], **INTEGERS)] * 2, None),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["plain", "lengths_and_window", "packed"],
@@ -40,6 +41,7 @@ def test_operator_rules(batch, extras):
     torch.library.opcheck(flash2, (*inputs(problem), *extras))
 
 
+@pytest.mark.slow
 def test_operator_rules_for_a_layout_of_its_own():
     problem = Problem(batch=2, queries=9, keys=9, dtype="float32")
     given = [t.detach().transpose(1, 2).contiguous().transpose(1, 2) for t in inputs(problem)]
