@@ -18,6 +18,7 @@ from types import ModuleType
 from assay import host
 from assay.captures.inputs import make
 from assay.correctness import judge
+from assay.instruments.start_method import finding_us, own_python
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import bind
 from assay.workloads.spec import WorkloadSpec
@@ -45,7 +46,8 @@ def start(
         "folders": [str(folder) for folder in folders],
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "assay.correctness.second_process", json.dumps(request)],
+        own_python("assay.correctness.second_process", json.dumps(request)),
+        env=finding_us(os.environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
     )

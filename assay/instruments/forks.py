@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from assay.instruments.isolation import Exit, Limits, by_code, exit_of
-from assay.instruments.start_method import can_fork
+from assay.instruments.start_method import can_fork, finding_us, own_python
 
 _PATIENCE_S = 10.0  # for a server to end by itself; it may be importing
 _MOST_SERVERS = 2  # a study's cells have two environments: with one CPU thread and with all
@@ -193,9 +192,9 @@ def _started(environment: Mapping[str, str] | None) -> Server:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", _SERVER, str(os.getpid()), str(theirs.fileno())],
+            own_python(_SERVER, str(os.getpid()), str(theirs.fileno())),
             stdin=subprocess.DEVNULL,
-            env=_without_perf_maps(os.environ if environment is None else environment),
+            env=_without_perf_maps(finding_us(os.environ) if environment is None else environment),
             pass_fds=[theirs.fileno()],
             start_new_session=True,  # Ctrl-C in a terminal reaches us alone, and we end it
         )

@@ -19,6 +19,7 @@ from assay.instruments import forks
 from assay.instruments.descendants import adopt
 from assay.instruments.forks import Server, as_lines
 from assay.instruments.isolation import code_of, exit_with_parent
+from assay.instruments.start_method import own_python
 
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
@@ -57,7 +58,7 @@ def _arguments(
     descriptors = (content, asker.fileno(), line.fileno())
     for descriptor in descriptors:
         os.set_inheritable(descriptor, True)
-    return [sys.executable, "-m", __spec__.name, *map(str, (parent, *descriptors))]
+    return own_python(__spec__.name, *map(str, (parent, *descriptors)))
 
 
 def answer(question: Mapping[str, Any], answers: TextIO) -> None:

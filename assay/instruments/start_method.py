@@ -6,8 +6,10 @@ libraries may have started threads before. ASSAY_START=spawn chooses new Pythons
 
 import os
 import sys
+from collections.abc import Mapping
 
 from assay.errors import BadInput
+from assay.installation import CHECKOUT, is_wheel
 
 VARIABLE = "ASSAY_START"
 
@@ -22,3 +24,17 @@ def can_fork() -> bool:
             "set one of these, or unset it"
         )
     return (chosen or possible[0]) == "fork"
+
+
+def own_python(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of ours in a new Python. A random.py or json.py of a user's in
+    the current folder is not taken for Python's own."""
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def finding_us(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which a new Python finds this checkout, wherever it is started."""
+    if is_wheel():  # beside all installed packages, which are found as it is
+        return dict(environment)
+    path = os.pathsep.join(filter(None, [str(CHECKOUT), environment.get("PYTHONPATH")]))
+    return {**environment, "PYTHONPATH": path}

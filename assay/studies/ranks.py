@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from assay.instruments.isolation import Ending, by_code, exit_with_parent, kernel_oom_kills
+from assay.instruments.start_method import finding_us
 from assay.records.schema import Measurement
 from assay.studies.cell import Batch, Cell, WorkerRequest, encode
 from assay.subjects.outcome import Begin
@@ -88,7 +89,8 @@ def _pipes(folder: Path) -> Iterator[tuple[int, int]]:
 def _agent(folder: Path, count: int) -> Iterator[subprocess.Popen]:
     """The process of torchrun's agent, which ends with its ranks where it has not before."""
     arguments = [str(os.getpid()), str(folder), str(count)]
-    environment = {"OMP_NUM_THREADS": "1", **os.environ}
+    # Safe, as by -P: for the ranks, which torchrun starts, too.
+    environment = {"OMP_NUM_THREADS": "1", "PYTHONSAFEPATH": "1", **finding_us(os.environ)}
     if sys.platform in _LOOPBACK:  # all ranks are here, whatever this host's name resolves to
         environment.setdefault("GLOO_SOCKET_IFNAME", _LOOPBACK[sys.platform])
     agent = subprocess.Popen(

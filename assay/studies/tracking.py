@@ -6,13 +6,13 @@ So a tracker that hangs, crashes or is not there cannot harm the run: at its end
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from assay.instruments.start_method import finding_us, own_python
 from assay.records import mirroring
 from assay.studies.study import Study
 
@@ -63,13 +63,14 @@ def mirrored(folder: Path, tracking: Tracking, note: Callable[[str], None]) -> I
 
 
 def _start(folder: Path, tracker: str, tracking: Tracking) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "assay", "mirror", str(folder), "--follow", "--to", tracker]
+    command = own_python("assay", "mirror", str(folder), "--follow", "--to", tracker)
     command += ["--project", tracking.project]
     if tracking.entity:
         command += ["--entity", tracking.entity]
     with open(_output(folder, tracker), "wb") as output:
         return subprocess.Popen(
             command,
+            env=finding_us(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

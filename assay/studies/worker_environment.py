@@ -12,8 +12,8 @@ from pathlib import Path
 from assay import devices, plugins
 from assay.captures import switched_off
 from assay.errors import BadInput
-from assay.host import CHECKOUT
 from assay.instruments import forks
+from assay.instruments.start_method import finding_us
 
 # Programs of XLA, by their source. Not of a CPU: a home may be shared by CPUs of several kinds.
 _XLA_CACHE = Path("~/.cache/assay/xla")
@@ -26,7 +26,6 @@ def worker_environment(device: str, *, capture: bool) -> dict[str, str]:
     others would start anew for each cell, 5 s for what takes 2. torch asks NVML whether there is a
     GPU: asked by CUDA, as Inductor's import does, no fork of the process that imports it has one.
     """
-    path = os.pathsep.join(filter(None, [str(CHECKOUT), os.environ.get("PYTHONPATH")]))
     added = {
         "PYTHONUNBUFFERED": "1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
@@ -36,7 +35,7 @@ def worker_environment(device: str, *, capture: bool) -> dict[str, str]:
     if device != "cpu" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         added["JAX_COMPILATION_CACHE_DIR"] = str(_XLA_CACHE.expanduser())
     added |= {} if capture else {switched_off.VARIABLE: "0"}
-    return {**os.environ, "PYTHONPATH": path, **added}
+    return {**finding_us(os.environ), **added}
 
 
 def begin_frameworks(names: Sequence[str], device: str | None) -> None:

@@ -1,6 +1,7 @@
 """Claims measured again: the command of each, run once for all claims that share it."""
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from assay.instruments.start_method import finding_us, own_python
 
 if TYPE_CHECKING:
     from assay.verify.claim import Claim
@@ -48,8 +51,10 @@ def _repeated(command: str, claims: "Mapping[str, Claim]") -> "dict[str, Repeate
     from assay.verify.remeasured import RepeatedFigure, judge
 
     with TemporaryDirectory(prefix="assay-again-") as folder:
-        arguments = [sys.executable, "-m", "assay", *shlex.split(command), "--out", folder]
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        arguments = own_python("assay", *shlex.split(command), "--out", folder)
+        done = subprocess.run(
+            arguments, env=finding_us(os.environ), capture_output=True, text=True, check=False
+        )
         try:
             records = load_records(newest_run(Path(folder)))
         except BadInput:

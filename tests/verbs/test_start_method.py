@@ -16,6 +16,17 @@ def test_a_check_runs_in_new_pythons(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_files_beside_a_kernel_are_not_taken_for_pythons(tmp_path, monkeypatch, start):
+    """A json.py in the current folder ended the process that forks, and the kernel was blamed."""
+    monkeypatch.setenv("ASSAY_START", start)
+    for name in ("json", "random", "socket"):
+        (tmp_path / f"{name}.py").write_text("x = 1\n")
+    (tmp_path / "mine.py").write_text("from assay.attention.sequence.eager import attention\n")
+    done = assay("check", "mine.py", "--quick", "--probe", "accuracy", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_kernel_that_ends_its_process_is_found_out(tmp_path):
     (tmp_path / "ends.py").write_text(
         "import os, torch\ndef attention(q, k, v, *, causal, scale): os.abort()\n"
