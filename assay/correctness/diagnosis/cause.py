@@ -125,8 +125,8 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
             return cause
     if cause := known_bug(failures, passed, Failure.share_of_wrong_rows):
         return f"in some rows, {cause}"
-    last = failures[-1]
-    return patterns.wrong_places(last.tensor, last.actual, last.right, last.allowed) or None
+    places = {patterns.wrong_places(f.tensor, f.actual, f.right, f.allowed) for f in failures}
+    return places.pop() or None if len(places) == 1 else None  # or a case contradicts it
 
 
 def _of_gradients_alone(failures: Sequence[Failure]) -> str | None:

@@ -55,6 +55,10 @@ def _conditions() -> Iterator[Condition]:
     yield "where the mask is causal", lambda s: s.causal
     yield "where the mask is full", lambda s: not s.causal
     yield "where heads are grouped", lambda s: s.heads != s.kv_heads
+    for ratio in (2, 4):
+        yield f"where more than {ratio} query heads share a kv head", lambda s, r=ratio: (
+            s.heads > r * s.kv_heads
+        )
     yield "where there are several kv heads", lambda s: s.kv_heads > 1
     yield "where there is more than one head", lambda s: s.heads > 1
     yield "where the batch is larger than one", lambda s: s.batch > 1
