@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import msgspec
+import numpy as np
 
 from assay import plugins, subjects
 from assay.attention import contract
@@ -22,8 +23,9 @@ from assay.performance.admission import Admission
 from assay.performance.rounds import RoundSettings
 from assay.records.schema import Measurement
 from assay.subjects.contract import Subject
-from assay.subjects.outcome import Begin, InputsChanged, outcome_of
+from assay.subjects.outcome import Begin, InputsChanged, Unsupported, outcome_of
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.workload import Workload
 
 SEQUENCE = "sequence"
 
@@ -58,8 +60,9 @@ def _run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
             for name in request.probes
         }
         inputs = subjects.kind_named(request.kind).make(request.workload)
+        _require_finite(inputs)
         _load_frameworks(request)
-    except BadInput as error:
+    except (BadInput, Unsupported, MemoryError) as error:
         yield from (_outcome(name, request, error, "load") for name in request.subjects)
         return
     bound: dict[str, Subject] = {}
@@ -145,6 +148,18 @@ def _uncalibrated(
         for subject_name, subject in allowed.items()
         if (reason := calibration.problem(instruments, subject.framework, subject.device))
     }
+
+
+def _require_finite(inputs: object) -> None:
+    """Refuse a captured call with NaN or infinity: no output is right then. Where some keys are
+    hidden, what they hold need not matter."""
+    if not isinstance(inputs, Workload) or not inputs.spec.captured or inputs.spec.extras:
+        return
+    arrays = {"q": inputs.q, "k": inputs.k, "v": inputs.v}
+    counts = {name: int((~np.isfinite(array)).sum()) for name, array in arrays.items()}
+    if any(counts.values()):
+        words = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
+        raise Unsupported(f"its captured inputs are not finite ({words}): no output is right")
 
 
 def _prepared(

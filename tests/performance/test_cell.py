@@ -1,5 +1,6 @@
 """The loop over implementations: pairing, and what each may do wrong without harming the others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,12 @@ def outcomes(items, subject):
         for m in items
         if isinstance(m, Measurement) and m.subject == subject and m.status != "ok"
     }
+
+
+def test_inputs_that_no_memory_holds_are_no_failure_of_a_kernel(tmp_path):
+    beyond = replace(SPEC, batch=1000, heads=64, kv_heads=64, query_length=999_999_999)
+    items = measured(tmp_path, "eager", workload=beyond)
+    assert {m.status for m in items if isinstance(m, Measurement)} == {"oom"}
 
 
 def write(folder: Path, name: str, body: str) -> str:

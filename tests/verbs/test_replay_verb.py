@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from captured_calls import add, as_dtype, inputs
 from verbs.command_line import assay
@@ -54,6 +55,17 @@ def test_what_was_captured_is_checked_timed_and_held_against_the_model(store, tm
     assert by_metric["sdpa", "latency_ms"]["value"] > 0
     (cell,) = {r["cell"] for r in records}
     assert "captured-s0-l1" in cell
+
+
+def test_a_captured_nan_is_not_blamed_on_a_kernel(tmp_path):
+    made, tensors = Store.create(tmp_path / "store"), inputs(seed=0)
+    values = tensors["q"].numbers().copy()
+    values[0, 0, 3] = np.nan
+    add(made, {**tensors, "q": as_dtype(values, "float32")}, versions=host.inspect().versions)
+    ended = replay(made, "--impl", "sdpa", *QUICK, "accuracy", out=tmp_path / "results")
+    assert ended.returncode == 3, (ended.stdout, ended.stderr)
+    words = " ".join(ended.stdout.split())
+    assert "NOT RUN sdpa: its captured inputs are not finite" in words and "of q" in words, words
 
 
 def test_some_records_by_words(store, tmp_path):
