@@ -96,8 +96,10 @@ def _read_stage(folder: RunFolder, name: str) -> Stage:
     except BadInput as error:
         return Stage(name=name, problems=(f"stage {name}: {error}",), readable=False)
     records = tuple(current(reading.records))
-    problems = (*_torn(folder, name, reading.torn_bytes), *_absent_cells(name, done, records))
-    return Stage(name=name, done=done, records=records, problems=problems)
+    absent = _absent_cells(name, done, records)
+    problems = (*_torn(folder, name, reading.torn_bytes), *absent)
+    # A stage whose log has lost cells is not finished, whatever DONE says.
+    return Stage(name=name, done=None if absent else done, records=records, problems=problems)
 
 
 def _archived_stages(folder: RunFolder) -> list[Stage]:

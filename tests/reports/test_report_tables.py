@@ -206,6 +206,17 @@ def test_torn_bytes_are_reported(run):
     assert "17 bytes" in problem and "stage bench" in problem
 
 
+def test_a_log_that_lost_its_cells_is_no_finished_stage(run):
+    """The report of such a run said PASS, for the cells that were left."""
+    end(run, "bench")
+    run.log("bench").write_bytes(b"")
+    contents = read_contents(run)
+    (problem,) = contents.problems
+    assert "stage bench: DONE names cells without any record" in problem
+    tone, words = judge(contents.stages)
+    assert tone != "ok" and "unfinished: bench" in words
+
+
 def test_an_unreadable_log_costs_only_its_stage(run):
     log = run.log("bench")
     log.write_bytes(log.read_bytes().replace(b'"unit"', b'"tinu"', 1))
