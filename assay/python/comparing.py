@@ -119,10 +119,21 @@ def compare(
     then, now = sides
     if isinstance(then, RunRecords) != isinstance(now, RunRecords):
         raise BadInput("a run is compared with a run, a verdict of assay.check with a verdict")
-    differences = list(verdict_differences(*map(_verdicts, sides)))
-    if isinstance(then, RunRecords) and isinstance(now, RunRecords):
-        differences += _times(then, now)
-    return ComparedResults(differences)
+    if not (isinstance(then, RunRecords) and isinstance(now, RunRecords)):
+        # Two versions of a kernel, which may have names of their own.
+        return ComparedResults(
+            verdict_differences(*(judged(side.measurements, now.name) for side in sides))
+        )
+    _require_subject_in_common(then, now)
+    differences = list(verdict_differences(_verdicts(then), _verdicts(now)))
+    return ComparedResults([*differences, *_times(then, now)])
+
+
+def _require_subject_in_common(then: RunRecords, now: RunRecords) -> None:
+    before, after = ({r.subject for r in side if r.subject} for side in (then, now))
+    if before and after and not before & after:
+        names = (", ".join(sorted(side)) for side in (before, after))
+        raise BadInput("the runs have no subject in common: {} before, {} now".format(*names))
 
 
 def verdict_differences(
@@ -168,9 +179,7 @@ def judged(measurements: Sequence[Measurement], subject: str = "") -> dict[Place
     }
 
 
-def _verdicts(side: "RunRecords | CheckResult") -> dict[Place, Judged]:
-    if not isinstance(side, RunRecords):
-        return judged(side.measurements, side.name)
+def _verdicts(side: RunRecords) -> dict[Place, Judged]:
     return {
         (r.subject, r.metric, r.workload.name if r.workload else r.cell): Judged(
             status=r.status, cases=len(r.samples), reason=r.reason

@@ -37,6 +37,26 @@ def test_a_verdict_that_fails_is_worse_and_one_that_is_gone_too(tmp_path):
     assert same.to_markdown().strip() == "The same as before: 3 rows."
 
 
+def test_two_versions_of_a_kernel_are_compared_under_any_names():
+    """They were 19 probes each that were "no longer checked"."""
+
+    def first(q, k, v, *, causal, scale):
+        return eager.attention(q, k, v, causal=causal, scale=scale)
+
+    def second(q, k, v, *, causal, scale):
+        return eager.attention(q, k, v, causal=False, scale=scale)
+
+    before, after = (assay.check(each, probes=["accuracy"], quick=True) for each in (first, second))
+    (worse,) = assay.compare(before, after)
+    assert (worse.subject, worse.metric, worse.verdict) == ("second", "accuracy", "worse")
+
+
+def test_runs_without_a_subject_in_common_are_refused(tmp_path):
+    before, after = run(tmp_path / "a", checked("sdpa")), run(tmp_path / "b", checked("eager"))
+    with pytest.raises(BadInput, match="no subject in common: sdpa before, eager now"):
+        assay.compare(before, after)
+
+
 def test_only_what_differs_is_shown(tmp_path):
     slow = {"status": "failed", "value": 4.5, "reason": "out is off by 2"}
     before = run(tmp_path / "before", checked("sdpa"), checked("flex"))
