@@ -49,6 +49,7 @@ def _group() -> Any:
         cls=Verbs,
         no_args_is_help=True,
         invoke_without_command=True,  # --version has none
+        context_settings={"help_option_names": ["-h", "--help"]},
         rich_markup_mode=None,  # plain help: rich's takes longer to load than all the rest
         help="A workbench for attention: capture, run, measure, verify. "
         "Exit codes: 0 holds, 1 measured and does not hold, 2 bad input, 3 cannot run here. "

@@ -225,6 +225,8 @@ def _is_of_kind(plugin: Plugin) -> bool:
 
 
 def _from_file(path: Path, kind: Plugin) -> Plugin:
+    if path.is_dir():
+        raise BadInput("that is a folder; give the path of a Python file, or a plugin's name")
     if not path.is_file():
         near = did_you_mean(path.name, (file.name for file in path.parent.glob("*.py")))
         wanted = near or "give the path of a Python file, or a plugin's name"

@@ -64,7 +64,7 @@ ELEMENT_BYTES |= {"float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1, "uint8": 1}
 
 # Of a workload's specification: whole numbers from 1, and what is of another type.
 _SIZES = frozenset(("batch", "heads", "kv_heads", "query_length", "key_length", "head_dim"))
-_LARGEST_SIZE = 999_999_999
+LARGEST_SIZE = 999_999_999
 _WORDS = {"causal": bool, "dtype": str}
 
 
@@ -80,7 +80,7 @@ class WorkloadIdentity(msgspec.Struct, frozen=True, kw_only=True):
         if not self.name.isprintable():
             msgspec.structs.force_setattr(self, "name", visible(self.name))
         for name, value in self.spec.items():
-            size = name in _SIZES and not (type(value) is int and 1 <= value <= _LARGEST_SIZE)
+            size = name in _SIZES and not (type(value) is int and 1 <= value <= LARGEST_SIZE)
             if size or (name in _WORDS and type(value) is not _WORDS[name]):
                 raise ValueError(f"workload {self.name[:80]!r} has {name} = {str(value)[:80]}")
 

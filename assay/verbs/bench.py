@@ -94,6 +94,8 @@ def bench(
         _decoding.refuse_flags(refused, "noise is measured with implementations of sequences")
         settings += [_decoding.setting(compared)]
         settings += _decoding.QUICK if quick and not workload else ()
+    if comparisons and not (itself or against or decoders or config or sets):
+        raise BadInput("--comparisons says how noise is measured; add --aa or --against RUN")
     if quick and not (names or impl or config or against):
         settings = [f"IMPLEMENTATIONS={QUICK}", *settings]
     settings += flags.typed_settings({"NOISE_COMPARISONS": ("--comparisons", comparisons)})

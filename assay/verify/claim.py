@@ -83,7 +83,9 @@ def load(path: Path) -> Claim:
     """Read a claim; what is missing, misspelt or of the wrong type is refused by name."""
     try:
         claim = msgspec.convert(tomllib.loads(path.read_text()), Claim)
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}; give the file of a claim") from error
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: not a claim: {error}") from error
     for chosen in (claim.records, claim.against, claim.control):
         if chosen and Path(chosen.evidence).name != chosen.evidence:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from assay.errors import BadInput, did_you_mean
+from assay.records.schema import LARGEST_SIZE
 
 DTYPES = ("float32", "float16", "bfloat16")
 _DTYPE_ALIASES = {"fp32": "float32", "fp16": "float16", "half": "float16", "bf16": "bfloat16"}
@@ -70,6 +71,8 @@ class WorkloadSpec:
         sizes = (self.batch, self.heads, self.kv_heads, self.query_length, self.key_length)
         if min(*sizes, self.head_dim) < 1:
             raise BadInput(f"workload {self.name}: every size must be at least 1")
+        if max(*sizes, self.head_dim) > LARGEST_SIZE:
+            raise BadInput(f"workload {self.name}: no size may be above {LARGEST_SIZE:,}")
         if self.heads % self.kv_heads:
             raise BadInput(
                 f"workload {self.name}: {self.heads} query heads do not divide over "

@@ -12,7 +12,11 @@ RUN = "results/x/20260101T000000.000Z-0000"
 LINES = {
     # files that are missing, empty, broken, of another kind, or folders
     "check folder": "--plugins folder",
-    "check folder.py": "there is no file folder.py",
+    "check folder.py": "that is a folder",
+    "check sdpa --workload b1_h8_s99999999999": "no size may be above 999,999,999",
+    "bench sdpa --comparisons 20": "add --aa or --against RUN",
+    "eval random:llama": "name evals with --eval",
+    "verify missing.toml": "cannot read missing.toml: No such file",
     "check missing.py": "there is no file missing.py",
     "check empty.py": "defines no function attention",
     "check broken.py": "cannot be read as Python",

@@ -21,9 +21,13 @@ _OPENED = "eval"  # the metric of a model that could not be opened
 
 def cells(study: Study) -> list[Cell]:
     """One for each model, with all evals; data that cannot be scored is refused here."""
-    for symbol, given in (("EVAL_MODELS", study.eval_models), ("TRAIN_EVALS", study.train_evals)):
+    wanted = (
+        ("EVAL_MODELS", study.eval_models, "name a model"),
+        ("TRAIN_EVALS", study.train_evals, "name evals with --eval; `assay list evals` has them"),
+    )
+    for symbol, given, advice in wanted:
         if not given:
-            raise BadInput(f"{symbol} is empty, so the stage evals has nothing to score; give some")
+            raise BadInput(f"{symbol} is empty, so the stage evals has nothing to score; {advice}")
     for model in study.eval_models:
         _require_model(model)
     choices = all_chosen(study.train_evals, study.plugin_folders)
