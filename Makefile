@@ -90,10 +90,10 @@ test test-full: export PYTHONDONTWRITEBYTECODE =
 test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 
 test: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 3 --dist worksteal
+	$(VENV)/bin/python -m pytest -n 4 --dist worksteal
 
 test-full: $(VENV)/.test
-	$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m 'slow or not slow'
+	$(VENV)/bin/python -m pytest -n 4 --dist worksteal -m 'slow or not slow'
 
 verify: $(VENV)/.study
 	@$(ASSAY) verify --again

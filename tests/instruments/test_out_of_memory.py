@@ -99,7 +99,7 @@ def test_this_machines_torch_is_understood():
 
 def test_this_machines_jax_is_understood():
     jax = pytest.importorskip("jax")
-    with pytest.raises(RuntimeError) as raised:
+    with pytest.raises((RuntimeError, MemoryError)) as raised:  # the second in JAX 0.11
         jax.numpy.zeros((1 << 40, 1 << 8), device=jax.devices("cpu")[0]).block_until_ready()
     assert ran_out(raised.value)
 

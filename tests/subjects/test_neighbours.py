@@ -5,6 +5,7 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -51,6 +52,8 @@ OURS = ("torch's gradients", "warning filters")
 def cell(tmp_path_factory):
     """The events of a cell with all of them, what a peer saw in its calls, and what was before."""
     folder = tmp_path_factory.mktemp("neighbours")
+    for seed in (random.seed, np.random.seed, torch.seed):
+        seed()  # another test may have left the very state that `seeds` sets
     for name, (on_import, in_call) in NEIGHBOURS.items():
         write(folder, name, on_import, in_call)
     write(folder, "witness", in_call=LOOKS)
