@@ -125,8 +125,10 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
             return cause
     if cause := known_bug(failures, passed, Failure.share_of_wrong_rows):
         return f"in some rows, {cause}"
-    places = {patterns.wrong_places(f.tensor, f.actual, f.right, f.allowed) for f in failures}
-    return places.pop() or None if len(places) == 1 else None  # or a case contradicts it
+    places = [patterns.wrong_places(f.tensor, f.actual, f.right, f.allowed) for f in failures]
+    if not places[-1] or len(set(places)) == 1:
+        return places[-1] or None
+    return f"{places[-1]} on {failures[-1].workload.spec.name}"  # other cases may contradict it
 
 
 def _of_gradients_alone(failures: Sequence[Failure]) -> str | None:
