@@ -11,6 +11,7 @@ from assay.correctness.cases import cost
 from assay.correctness.diagnosis.cause import DIAGNOSED, likely_cause
 from assay.correctness.shrink import shrink
 from assay.correctness.tested import TestedImplementation
+from assay.instruments import guard
 from assay.instruments.own_time import own_seconds
 from assay.records import verdicts
 from assay.records.schema import Measurement
@@ -120,7 +121,8 @@ def _passes_on_fresh_copy(
     if not tested.fresh:
         return False
     first, second = (replace(tested, implementation=tested.fresh()) for _ in range(2))
-    with framework_of(tested.implementation).poisoned(tested.device):
+    # Watched anew: what poisons memory is ours, and no replacement by the implementation.
+    with framework_of(tested.implementation).poisoned(tested.device), guard.watched():
         return run_case(first, probe, spec).status == "ok" and _is_right(second, spec)
 
 
