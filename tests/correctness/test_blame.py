@@ -13,8 +13,9 @@ from bound_calls import bound, written
 import assay
 from assay.attention import contract
 from assay.correctness import case_result, failure
-from assay.correctness.probes import batch, causality, determinism, gradients, metamorphic
+from assay.correctness.probes import accuracy, batch, causality, determinism, gradients, metamorphic
 from assay.correctness.tested import TestedImplementation
+from assay.instruments import guard
 
 MASKED = """\
 group = q.shape[1] // k.shape[1]
@@ -127,3 +128,18 @@ class Wrong(torch.autograd.Function):
     path = written(tmp_path, "ones", body, head=head)
     ((reason, cause),) = outcomes(gradients, path, "b1_h2_s33_d32")
     assert "expanded from one number" in reason and cause is None
+
+
+def test_poisoned_memory_is_no_replacement_by_a_kernel_that_keeps_state(tmp_path):
+    """In a worker, which watches what is replaced, a fresh copy never passed."""
+    body = "KEPT.append(1)\nout = eager.attention(q, k, v, causal=causal, scale=scale)\nreturn out"
+    path = written(tmp_path, "kept", f"{body} + (len(KEPT) > 9)", head="KEPT = []")
+    call = bound(path, "s33")
+    tested = TestedImplementation(
+        implementation=call.implementation,
+        host=call.host,
+        device="cpu",
+        fresh=lambda: contract.load(str(path)),
+    )
+    with guard.watched():
+        assert failure._passes_on_fresh_copy(tested, accuracy, call.workload.spec)
