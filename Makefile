@@ -80,7 +80,7 @@ report: $(VENV)/.study
 check: $(VENV)/.study
 	@$(ASSAY) check --models '$(or $(MODELS),all)'
 
-# Three workers for two cores, for tests that wait for processes of theirs; one thread for each
+# Four workers for two cores, for tests that wait for processes of theirs; one thread for each
 # worker: more would wait for each other.
 test test-full: export OMP_NUM_THREADS = 1
 test test-full: export OPENBLAS_NUM_THREADS = 1

@@ -5,7 +5,7 @@ of which the likely cause holds one (see patches.py). In `make test` only those 
 process, with few cases, and of each family of defects (mask_..., tile_...) the first.
 `make test-full` gives all of them the cases that these probes have by default (those in JAX few,
 for it compiles for every case), the first of each family through `assay check FILE` in processes
-of their own too; and for each probe one defect through all probes.
+of their own; and for each probe one defect goes through all probes.
 """
 
 import json
@@ -41,8 +41,10 @@ IN_PROCESS = [defect for defect in DEFECTS if not defect.needs_own_process]
 FIRST = first_of_families(IN_PROCESS)
 IN_JAX = [defect for defect in IN_PROCESS if is_jax(defect.base or defect.path)]
 FEW_CASES = [defect for defect in IN_PROCESS if defect in FIRST or defect in IN_JAX]
+NOT_FIRST = [defect for defect in IN_PROCESS if defect not in FIRST and defect not in IN_JAX]
 ONE_FOR_EACH_PROBE = list({defect.caught_by[0]: defect for defect in IN_PROCESS}.values())
 SOUND = sorted((HERE / "sound").glob("*.py"))
+COMMANDED = SOUND[::5]  # through the command, the others in this process
 IN_TORCH = [path for path in SOUND if not is_jax(path)]
 
 
@@ -144,7 +146,7 @@ def test_what_hangs_or_ends_its_process_gets_a_verdict(defect, tmp_path):
     assert_explained(defect, failures)
 
 
-@pytest.mark.parametrize("defect", params([d for d in IN_PROCESS if d not in IN_JAX], slow=True))
+@pytest.mark.parametrize("defect", params(NOT_FIRST, slow=True))
 def test_the_default_cases_of_its_probes_catch_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
@@ -172,7 +174,9 @@ def test_a_run_of_all_probes_catches_it(defect, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", IN_TORCH, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [p for p in IN_TORCH if p not in COMMANDED], ids=lambda path: path.stem
+)
 def test_sixty_cases_flag_nothing_sound(path):
     skip_where_missing(path)
     verdict = assay.check(str(path), cases=60)
@@ -181,7 +185,7 @@ def test_sixty_cases_flag_nothing_sound(path):
 
 @pytest.mark.slow
 @pytest.mark.early
-@pytest.mark.parametrize("path", SOUND[::5], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", COMMANDED, ids=lambda path: path.stem)
 def test_a_run_flags_nothing_sound(path, tmp_path):
     skip_where_missing(path)
     flags = ["--cases", "60"] if path in IN_TORCH else ["--quick"]
