@@ -1,10 +1,8 @@
-"""The tables of docs/results/campaign.md, from docs/results/campaign.json alone.
+"""Write the tables of docs/results/campaign.md, from docs/results/campaign.json alone; files of
+lines that campaigns wrote are kept there first, where they are given."""
 
-python -m campaign.page [LINES ...]     keeps the lines of campaigns first, where they are given
-"""
-
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +63,8 @@ def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        keep(*map(Path, sys.argv[1:]))
+    parser = argparse.ArgumentParser(prog="python -m campaign.page", description=__doc__)
+    parser.add_argument("lines", nargs="*", type=Path, help="files that campaigns wrote with --out")
+    if files := parser.parse_args().lines:
+        keep(*files)
     PAGE.write_text(written(PAGE.read_text()))

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, SupportsIndex, overload
 
-from assay.errors import BadInput
+from assay.errors import BadInput, unknown_name
 from assay.python.tabular import TableResult, Tabular
 from assay.records import run as runs
 from assay.records.check_answer import PASS, Answer
@@ -27,6 +27,13 @@ _PLAIN = (
 _SIZES = (
     "batch", "heads", "kv_heads", "query_length", "key_length", "head_dim", "dtype", "causal"
 )  # fmt: skip
+
+
+class Tables(dict[str, TableResult]):
+    """The tables of a report by name; a wrong name is told with the nearest."""
+
+    def __missing__(self, name: str) -> TableResult:
+        raise BadInput(unknown_name("table", name, self))
 
 
 class RunRecords(Tabular, list[Record]):
@@ -95,11 +102,11 @@ class RunRecords(Tabular, list[Record]):
         return compose(contents, charts=charts, problems=problems, plugin_folders=self._plugins)
 
     @property
-    def tables(self) -> dict[str, TableResult]:
+    def tables(self) -> Tables:
         """The tables of the run's report by their names, each with to_pandas() and the others."""
         from assay.reports.table_files import named_tables
 
-        return {name: TableResult(table) for name, table in named_tables(self.report).items()}
+        return Tables({name: TableResult(t) for name, t in named_tables(self.report).items()})
 
     @property
     def passed(self) -> bool:

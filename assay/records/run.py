@@ -293,8 +293,11 @@ def _decode(file: Path, kind: type[T]) -> T:
     try:
         value = msgspec.json.decode(file.read_bytes(), type=kind)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"cannot read {file}: {error}") from error
+        raise BadInput(f"cannot read {file}: {error}; restore it from a copy") from error
     schema = getattr(value, "schema", SCHEMA)
     if schema != SCHEMA:
-        raise BadInput(f"{file} has schema {schema}; this assay reads {SCHEMA}")
+        raise BadInput(
+            f"{file} has schema {schema}; this assay reads {SCHEMA}. "
+            "Read it with the assay that wrote it"
+        )
     return value

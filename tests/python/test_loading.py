@@ -85,6 +85,8 @@ def test_a_real_run_answers_before_its_table():
     assert repr(records).splitlines()[0] == records.answer.lines[0]
     assert records.answer.word == "FAIL" and not records.passed
     frame = records.tables["speed"].to_pandas()
+    with pytest.raises(BadInput, match="no table 'sped'; did you mean speed"):
+        records.tables["sped"]
     assert list(frame["subject"]) == ["sdpa", "eager", "top_left"]
     assert frame["forward (ms)"][2] != frame["forward (ms)"][2]  # refused: not a number
     assert "refused" in frame["forward (ms): text"][2]
