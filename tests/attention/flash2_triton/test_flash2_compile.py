@@ -23,6 +23,8 @@ def compiled(*options: str) -> str:
     return done.stdout
 
 
+# In whole, without --quick, each takes a core five to ten minutes, gfx1100 twenty: by hand. What
+# they add, other dtypes and head dimensions, an H200 compiles in test_on_gpu.py.
 @pytest.mark.slow
 def test_every_configuration_compiles_for_an_h200():
     report = compiled("--target", "sm_90", "--quick")
@@ -32,17 +34,9 @@ def test_every_configuration_compiles_for_an_h200():
 
 @pytest.mark.slow
 @pytest.mark.early
-@pytest.mark.parametrize(
-    ("target", "options"),
-    [
-        ("sm_90", []),
-        # In whole these take a core five to ten minutes each, gfx1100 twenty.
-        ("sm_80", ["--quick"]),
-        ("gfx942", ["--quick"]),
-    ],
-)
-def test_everything_compiles(target, options):
-    report = compiled("--target", target, *options)
+@pytest.mark.parametrize("target", ["sm_80", "gfx942"])
+def test_every_kernel_compiles(target):
+    report = compiled("--target", target, "--quick")
     assert "\nforward_" in report and "\ndkdv_" in report and "\ndq_" in report
 
 
