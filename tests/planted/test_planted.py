@@ -159,7 +159,8 @@ def test_the_default_cases_of_its_probes_catch_it(defect, tmp_path):
 def test_the_command_catches_it(defect, tmp_path):
     path = defect.write(tmp_path)
     skip_where_missing(path)
-    code, failures, _ = checked(path, "--probe", ",".join(defect.caught_by), out=tmp_path)
+    flags = ["--cases", "60", "--probe", ",".join(defect.caught_by)]
+    code, failures, _ = checked(path, *flags, out=tmp_path)
     assert code == 1
     assert_explained(defect, failures)
 
