@@ -10,7 +10,6 @@ lines of all their logs.
 """
 
 import gzip
-import re
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,6 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from assay.errors import BadInput, CannotRunHere, did_you_mean
-from assay.host import CHECKOUT
 from assay.records import log
 from assay.records.durable import (
     explained,
@@ -39,9 +37,6 @@ from assay.records.schema import SCHEMA, Measurement, Record, Run, Stamp
 RUN_FILE = "run.json"
 LOG_FILE = "metrics.jsonl"
 ARCHIVE_FILE = "metrics.jsonl.gz"
-# An entry of a list that is a file, something in one, or a file with options.
-_FILE = re.compile(r"(.+\.py)([:+].*)?")
-_TASK = re.compile(r"(?:evals/)?lm_eval\+(?:.*\+)?file=([^+]+)(?:\+.*)?")
 
 T = TypeVar("T")
 
@@ -212,31 +207,6 @@ def newest_run(results: Path) -> Path:
     if not folders:
         raise BadInput(f"there is no run below {results}; start one with `assay study run`")
     return max((folder.path for folder in folders), key=lambda path: path.name)
-
-
-def portable(folder: Path) -> str:
-    """A plugin folder as run.json names it: inside the checkout without saying where that lies."""
-    return str(folder.relative_to(CHECKOUT) if folder.is_relative_to(CHECKOUT) else folder)
-
-
-def plugins_named_by(run: Run) -> list[Path]:
-    """Folders and files with code that a run names, as paths on this machine.
-
-    A run may come from anyone, so these are loaded only where whoever asks trusts them.
-    """
-    return [*(CHECKOUT / folder for folder in run.plugins), *_named_by(run, _FILE)]
-
-
-def tasks_named_by(run: Run) -> list[Path]:
-    """Files of tasks for lm-eval that a run names: such a file can name functions that are called,
-    so it is code as a plugin is."""
-    return _named_by(run, _TASK)
-
-
-def _named_by(run: Run, pattern: re.Pattern[str]) -> list[Path]:
-    entries = (entry for text in run.config.values() for entry in text.strip('"').split(","))
-    files = (Path(match[1]).resolve() for entry in entries if (match := pattern.fullmatch(entry)))
-    return list(dict.fromkeys(files))
 
 
 def read_done(folder: RunFolder, stage: str) -> Done | None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from assay.installation import how_to_add
 from assay.plugins import installed
 from assay.records.durable import make_folder, write_atomically
-from assay.records.run import RunFolder, plugins_named_by
+from assay.records.named_code import plugins_named_by
+from assay.records.run import RunFolder
 from assay.records.schema import Run
 from assay.reports import html, interactive, printed, style
 from assay.reports.chart import grouped

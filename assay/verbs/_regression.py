@@ -61,7 +61,7 @@ class Earlier:
     def settings(self) -> list[str]:
         """Settings of the earlier run, as SYMBOL=VALUE; files that it names are left out, for
         whoever runs them has to name them."""
-        from assay.records.run import plugins_named_by
+        from assay.records.named_code import plugins_named_by
         from assay.studies.config_file import unquote
 
         left_out = ("IMPLEMENTATIONS",) if plugins_named_by(self.run) else ()

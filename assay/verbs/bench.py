@@ -131,7 +131,7 @@ def bench(
 def _refuse_unnamed(earlier: "Earlier", against: Path, named: object) -> None:
     """A run may be anyone's, so files that it measured are run only where they are named again."""
     from assay.errors import BadInput
-    from assay.records.run import plugins_named_by
+    from assay.records.named_code import plugins_named_by
 
     files = [str(path) for path in plugins_named_by(earlier.run)]
     if files and not named:

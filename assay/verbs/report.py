@@ -48,7 +48,8 @@ def report(
 ) -> None:
     from assay.errors import BadInput
     from assay.plugins import check_folders
-    from assay.records.run import newest_run, open_run, plugins_named_by
+    from assay.records.named_code import plugins_named_by
+    from assay.records.run import newest_run, open_run
     from assay.reports.build import build
     from assay.verbs._running import show_report
 
