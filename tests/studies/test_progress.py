@@ -102,7 +102,7 @@ def status(study: StudyProcess, *more: str) -> str:
     arguments = ["study", "status", "--trust-plugins", "--out", str(study.results), *more]
     return subprocess.run(
         [sys.executable, "-m", "assay", *arguments],
-        env=study.process_environment(),
+        env={**study.process_environment(), "COLUMNS": "160"},  # no line is broken
         capture_output=True,
         text=True,
         check=True,

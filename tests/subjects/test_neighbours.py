@@ -24,6 +24,7 @@ from assay.subjects.neighbours import kept_apart
 from assay.subjects.outcome import Begin
 from benchmarks.hostile_neighbours import NEIGHBOURS, write
 
+RECURSION = 1000  # Inductor raises it in the process of other tests
 LOADED, CALLED = "when it was loaded; restored for all others", "when it was called; restored"
 REMARKS = {
     "one_thread": f"set torch's threads from 2 to 1 {LOADED}",
@@ -38,7 +39,7 @@ REMARKS = {
     "moves": f" to / {LOADED}",
     "flushes": f"set torch's flushing of denormals from False to True {CALLED}",
     "plain_kernels": f"set torch's flash attention from True to False {LOADED}; set the recursion "
-    f"limit from {sys.getrecursionlimit()} to 900, Python's garbage collection from True to False, "
+    f"limit from {RECURSION} to 900, Python's garbage collection from True to False, "
     f"the decimal context {CALLED}",
 }
 LOOKS = "SEEN.append(shared_state.values_of([*shared_state.SETTINGS, *settings()]))"
@@ -66,14 +67,16 @@ def cell(tmp_path_factory):
         settings=RoundSettings(warmup=1, rounds=4),
         folders=[folder],
     )
-    threads = torch.get_num_threads()
+    threads, recursion = torch.get_num_threads(), sys.getrecursionlimit()
     torch.set_num_threads(2)
+    sys.setrecursionlimit(RECURSION)
     try:
         before = state()
         events = list(kept_apart(run(request, host.inspect())))
         return events, sys.modules["assay_user_witness"].SEEN, before, state()
     finally:
         torch.set_num_threads(threads)
+        sys.setrecursionlimit(recursion)
 
 
 def state() -> dict:
