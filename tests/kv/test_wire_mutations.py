@@ -127,9 +127,9 @@ def test_mutants_are_refused_or_read_as_they_are():
     check_that_all_was_tried(check_mutants(3_000, seed=0))
 
 
-@pytest.mark.slow  # 100,000 of them
+@pytest.mark.slow
 def test_many_mutants_are_refused_or_read_as_they_are():
-    check_that_all_was_tried(check_mutants(100_000, seed=1))
+    check_that_all_was_tried(check_mutants(30_000, seed=1))
 
 
 def test_every_field_of_the_header_is_compared():

@@ -70,7 +70,7 @@ def test_two_processes_append_at_once(path):
     assert switches > 1, "the two never wrote at the same time, so nothing was shown"
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [8, pytest.param(30, marks=pytest.mark.slow)])
 def test_one_process_is_killed_again_and_again_while_another_goes_on(path, kills):
     """Large batches, so that kills fall into the write itself."""
     moments = random.Random(kills)

@@ -73,4 +73,4 @@ def killed_at_random(place: Place, *, kills: int, seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.early
 def test_kills_lose_and_double_nothing(tmp_path):
-    killed_at_random(new_place(tmp_path), kills=50, seed=2)
+    killed_at_random(new_place(tmp_path), kills=30, seed=2)

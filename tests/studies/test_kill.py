@@ -17,7 +17,7 @@ from killed_study import idle_life_s, kill_and_finish
     [
         (6,),
         pytest.param(
-            (25,) * 2, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(900)]
+            (15,) * 2, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(900)]
         ),
     ],
     ids=lambda runs: f"{sum(runs)} kills",

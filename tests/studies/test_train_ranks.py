@@ -132,7 +132,7 @@ def test_an_agent_or_a_cell_that_is_killed_takes_its_ranks_with_it(study, text, 
 @pytest.mark.slow
 @pytest.mark.early
 def test_a_cell_that_takes_too_long_takes_its_ranks_with_it(study, text) -> None:
-    running = Running(study, text, CELL_TIMEOUT_S=120, TRAIN_STEPS=10**8)
+    running = Running(study, text, CELL_TIMEOUT_S=60, TRAIN_STEPS=10**8)
     assert study.finish(running.process) == 1
     assert [r for r in study.records("train") if r.status == "timeout"]
     running.require_none_left()
