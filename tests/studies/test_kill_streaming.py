@@ -18,7 +18,7 @@ from walk_records import STAGE
     [
         ((5,), 60.0),
         pytest.param(
-            (20, 20), 2.0, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(1200)]
+            (10, 10), 2.0, marks=[pytest.mark.slow, pytest.mark.early, pytest.mark.timeout(1200)]
         ),
     ],
     ids=lambda value: f"{sum(value)} kills" if isinstance(value, tuple) else "",
