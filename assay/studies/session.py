@@ -13,11 +13,11 @@ import msgspec
 from assay import plugins
 from assay.errors import BadInput
 from assay.host import Host
-from assay.records import named_code
 from assay.records import run as runs
 from assay.records.durable import make_folder
 from assay.records.identity import current
 from assay.records.log import Log
+from assay.records.named_code import plugins_named_by, portable, tasks_named_by
 from assay.records.run import RunFolder
 from assay.records.schema import KEYS, SCHEMA, Record, Run, Session
 from assay.studies import config_file, kconfig, plan, study
@@ -111,9 +111,9 @@ def study_of(
     given, or be trusted as a whole.
     """
     allowed = plugins.check_folders(plugin_folders)
-    named = named_code.plugins_named_by(run)
+    named = plugins_named_by(run)
     foreign = [path for path in named if path.resolve() not in allowed]
-    if unknown := [] if trust else [str(p) for p in (*foreign, *named_code.tasks_named_by(run))]:
+    if unknown := [] if trust else [str(p) for p in (*foreign, *tasks_named_by(run))]:
         raise BadInput(
             f"run {run.run} names code that is not part of assay: {', '.join(unknown)}. It is not "
             "loaded unless you say so: give it with --plugins, or all of it with --trust-plugins"
@@ -196,7 +196,7 @@ def _run(
         study=name,
         config=settings.config,
         sessions=sessions,
-        plugins=[named_code.portable(path) for path in settings.plugin_folders if path.is_dir()],
+        plugins=[portable(path) for path in settings.plugin_folders if path.is_dir()],
         reasons={key: _why_null(key, settings, host) for key in KEYS if keys.get(key) is None},
         **keys,
     )

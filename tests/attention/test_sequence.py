@@ -18,7 +18,7 @@ SLOW = {
     "jax_xla": FEW,
     "flex": {"probes": ["accuracy"], "cases": 2},
 }
-DEFAULT_CASES = ("sdpa",)  # the peer of all; the others have fewer, or each takes a core a minute
+DEFAULT_CASES = ("sdpa",)  # the peer of all others, which with as many take a minute each
 NO_HURRY_S = 1500
 LISTED = plugins.listing("sequence")
 

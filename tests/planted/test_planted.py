@@ -4,8 +4,8 @@ Each file in `defects` names the sound file it patches, the probes that may see 
 of which the likely cause holds one (see patches.py). In `make test` only those probes run, in this
 process, with few cases, on some of the defects. `make test-full` has all of them: each eighth with
 the cases that these probes have by default (not those in JAX, for it compiles for every case), one
-of some families (mask_..., tile_...) also through `assay check FILE` in processes of their own; and
-for every second probe one defect goes through all probes.
+of each third family (mask_..., tile_...) also through `assay check FILE` in processes of their own;
+and for every second probe one defect goes through all probes.
 """
 
 import json
