@@ -30,7 +30,7 @@ class CaseResult:
     spec: WorkloadSpec
     status: Status
     share: float | None = None  # of the error budget
-    reason: str | None = None
+    reason: str | None = None  # where it is ok: a part that was left out
     cause: str | None = None
 
 
@@ -78,4 +78,5 @@ def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> Cas
     if not shares:
         reason = measurements[0].reason if measurements else "the probe measured nothing"
         return CaseResult(spec=spec, status="unsupported", reason=reason)
-    return CaseResult(spec=spec, status="ok", share=max(shares))
+    left_out = next((m.reason for m in measurements if m.status == "unsupported"), None)
+    return CaseResult(spec=spec, status="ok", share=max(shares), reason=left_out)

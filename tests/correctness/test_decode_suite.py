@@ -1,6 +1,7 @@
 """The suite of decode kernels: a right one holds, and every planted fault is seen by a probe."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,11 @@ FAULTS = {
 }  # fmt: skip
 
 
-def verdicts(file: Path, *probes: str, device: str = "cpu") -> dict:
+def verdicts(
+    file: Path | str, *probes: str, device: str = "cpu", folders: Sequence[Path] = ()
+) -> dict:
     """The measurement of each probe, on its quick cases in float32 and float16."""
-    reader = decode.load(str(file))
+    reader = decode.load(str(file), folders)
     tested = suite.TestedReader(
         implementation=reader, host=host.inspect(commit=False), device=device
     )
@@ -119,6 +122,7 @@ def test_what_is_no_switch_is_refused(tmp_path) -> None:
     [
         ("ignores_lengths", "ragged", True),
         ("is_aligned_top_left", "new_tokens", True),
+        ("sees_a_key_too_many", "new_tokens", True),
         ("ignores_the_value_scale", "ragged", False),
         ("does_not_normalise", "new_tokens", False),
     ],
@@ -130,6 +134,73 @@ def test_a_cause_is_named_where_it_is_one(tmp_path, fault, probe, named) -> None
     file.write_text(EXAMPLE.read_text().replace(before, after))
     failed = verdicts(file, probe)[probe]
     assert failed.status == "failed" and bool(failed.cause) == named
+
+
+@pytest.mark.parametrize("factor", [1.02, 1.012, 1.5])
+def test_a_small_factor_is_no_mistake_of_tokens_lengths_pages_or_state(tmp_path, factor) -> None:
+    """Wrong by a factor of 1.02 in one dtype: at the edge of the budget it was right for a single
+    token and wrong for several, so it was told that "the new tokens are not the last of the keys".
+    Lengths, pages and results of earlier calls were blamed by the same reasoning."""
+    file = tmp_path / "factor.py"
+    end = f" * (1 + {factor - 1:.3f} * (q.dtype == torch.float16))"
+    file.write_text(with_pages().replace(").to(q.dtype)\n", f"{end}).to(q.dtype)\n"))
+    probes = ("new_tokens", "ragged", "paged", "fresh_values", "grouping", "tails")
+    failed = [m for m in verdicts(file, *probes).values() if m.status == "failed"]
+    if factor > 1.1:
+        assert failed
+    assert [m.cause for m in failed] == [None] * len(failed), failed
+
+
+HALF_SCALES = '''"""Values of eight bits with a float16 scale for each token and head."""
+
+import torch
+
+from assay.kv.contract import Stream
+
+EXACT = False
+SCALES = "token and head"
+
+
+def streams(spec):
+    own = {"heads": spec.key_heads}
+    return (
+        Stream(name="k", width=spec.head_dim, dtype=spec.dtype, **own),
+        Stream(name="v", width=spec.head_dim, dtype="int8", **own),
+        Stream(name="v_scale", width=1, dtype="float16", **own),
+    )
+
+
+def encode(values, codecs=()):
+    v = values["v"].float()
+    scale = (v.abs().amax(-1, keepdim=True) / 127).clamp(min=1e-7).half()
+    codes = (v / scale.float()).round().clamp(-127, 127).to(torch.int8)
+    return {"k": values["k"], "v": codes, "v_scale": scale}
+
+
+def decode(stored, codecs=()):
+    return {"k": stored["k"], "v": stored["v"].float() * stored["v_scale"].float()}
+'''
+
+
+@pytest.mark.parametrize("fault", [None, "overflows"])
+def test_what_a_layout_does_not_hold_is_not_asked_of_its_kernel(tmp_path, fault) -> None:
+    """A float16 scale of a user's own layout overflows where values are 1e30. What it gave back
+    were inf and NaN, and the kernel was called wrong; a kernel that overflows by itself still is.
+    """
+    for folder in ("decode", "layouts"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "layouts" / "half_scales.py").write_text(HALF_SCALES)
+    text = EXAMPLE.read_text().replace('LAYOUT = "k16v8"', 'LAYOUT = "half_scales"')
+    text = text.replace(*FAULTS[fault][:2]) if fault else text
+    (tmp_path / "decode" / "of_half_scales.py").write_text(text)
+    results = verdicts("of_half_scales", "magnitudes", folders=(tmp_path,))
+    if fault:
+        assert results["magnitudes"].status == "failed"
+        assert "with keys of 1e+30 and values of 1000, " in results["magnitudes"].reason
+        return
+    assert results["magnitudes"].status == "ok" and len(results["magnitudes"].samples) == 2
+    reason = "keys of 1e+30 and values of 1e+30: half_scales gives back inf or NaN for them"
+    assert reason in results["conditions"].reason
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -99,8 +99,11 @@ def run(
             results.append(run_case(tested, probe, spec))
         if any(result.status in FAILED for result in results):
             yield _failure(tested, name, results, planned=len(specs))
-        else:
-            yield summary(tested, name, results, planned=len(specs), needed=len(specs))
+            continue
+        yield summary(tested, name, results, planned=len(specs), needed=len(specs))
+        left_out = dict.fromkeys(r.reason for r in results if r.status == "ok" and r.reason)
+        if left_out:
+            yield note(tested, verdicts.CONDITIONS, f"{name} leaves out {'; '.join(left_out)}", {})
 
 
 def cases_of(

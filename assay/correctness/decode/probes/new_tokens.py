@@ -1,12 +1,15 @@
 """Several new tokens: each sees the keys up to its own, which is one of the last."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.correctness.decode.cases import DecodeCases
+from assay.correctness.diagnosis import masks
+from assay.correctness.diagnosis.forward import attend
 from assay.host import Host
 from assay.records.schema import Measurement
+from assay.subjects.contract import TensorComparison
 from assay.subjects.decode import DecodeSubject
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
@@ -24,12 +27,17 @@ def cases(generator: DecodeCases) -> list[WorkloadSpec]:
 def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measurement]:
     """Compare output and LSE of all new tokens."""
     comparisons = judge.compare_forward(call)
-    cause = None if all(c.holds for c in comparisons) else _cause(call, workload.spec)
-    return [judge.worst("new_tokens", comparisons, cause=cause)]
+    return [judge.worst("new_tokens", comparisons, cause=_cause(call, comparisons))]
 
 
-def _cause(call: DecodeSubject, spec: WorkloadSpec) -> str | None:
-    """The cause, where a single new token behind the same keys is right."""
-    single = call.on(make(replace(spec, query_length=1)))
-    right = all(c.holds for c in judge.compare_forward(single))
-    return _CAUSE if right and spec.query_length > 1 else None
+def _cause(call: DecodeSubject, comparisons: Sequence[TensorComparison]) -> str | None:
+    """The cause, where the wrong output is that of attention with a misplaced causal mask."""
+    out, spec = comparisons[0], call.workload.spec
+    wanted = call.expected()
+    if out.holds or out.actual is None or wanted.index is not None or spec.query_length == 1:
+        return None
+    for visible in masks.misplaced(spec).values():  # several may fit: few tokens tell them apart
+        other = replace(wanted, result=attend(call.right, visible=visible))
+        if judge.compare_values("out", out.actual, other, spec.dtype).holds:
+            return _CAUSE
+    return None

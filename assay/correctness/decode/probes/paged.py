@@ -28,6 +28,8 @@ def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measure
         return [judge.unsupported("paged", "it takes no pages")]
     kept = _kept(call)
     comparisons = [c for each in kept for c in judge.compare_forward(each)]
+    if all(c.holds for c in comparisons) or not judge.is_right(call):  # without pages
+        return [judge.worst("paged", comparisons)]
     return [judge.worst("paged", comparisons, cause=_CAUSE)]
 
 

@@ -1,5 +1,6 @@
 """Sequences of different lengths, NaN behind each: none of it may be seen."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,11 +34,20 @@ def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measure
     edges = np.resize(np.array([0, last, 1, last - 1], np.int32), spec.batch)
     at_edges = call.on(replace(workload, spec=replace(spec, padded=True), lengths=edges))
     comparisons = [c for each in (call, at_edges) for c in judge.compare_forward(each)]
-    cause = None if all(c.holds for c in comparisons) else _cause(call, workload)
+    cause = None if all(c.holds for c in comparisons) else _cause((call, at_edges))
     return [judge.worst("ragged", comparisons, cause=cause)]
 
 
-def _cause(call: DecodeSubject, workload: Workload) -> str | None:
-    """The cause, where whole sequences of the same numbers are right."""
-    whole = replace(workload, spec=replace(workload.spec, padded=False), lengths=None)
-    return _CAUSE if all(c.holds for c in judge.compare_forward(call.on(whole))) else None
+def _cause(calls: Sequence[DecodeSubject]) -> str | None:
+    """The cause, where whole sequences are right that repeat the keys of each to the end."""
+    whole = [c for call in calls for c in judge.compare_forward(call.on(_whole(call.workload)))]
+    return _CAUSE if all(c.holds for c in whole) else None
+
+
+def _whole(workload: Workload) -> Workload:
+    """Return sequences without lengths and with no other keys than those that were written."""
+    assert workload.lengths is not None
+    last = np.maximum(workload.lengths, 1)[:, None]
+    index = (np.arange(workload.spec.key_length) % last)[:, None, :, None]
+    arrays = {name: np.take_along_axis(getattr(workload, name), index, axis=2) for name in "kv"}
+    return replace(workload, spec=replace(workload.spec, padded=False), lengths=None, **arrays)
