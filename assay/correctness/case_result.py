@@ -32,6 +32,17 @@ class CaseResult:
     share: float | None = None  # of the error budget
     reason: str | None = None  # where it is ok: a part that was left out
     cause: str | None = None
+    ended: bool = False  # its process, so the case is not run again
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndedCase:
+    """A case at which an earlier process ended: the probe, and the name of the workload."""
+
+    probe: str
+    case: str
+    reason: str
+    cause: str
 
 
 def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:

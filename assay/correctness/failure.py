@@ -50,8 +50,8 @@ def failure(
     `planned` cases were asked for."""
     failing = [result for result in results if result.status in FAILED]
     # Wrong values say more than an error: of a dtype that raises, other probes tell.
-    first = min(failing, key=lambda result: (_raises(result), cost(result.spec)))
-    smallest, tried = _smallest(tested, probe, first)
+    first = min(failing, key=lambda result: (result.ended, _raises(result), cost(result.spec)))
+    smallest, tried = (first, []) if first.ended else _smallest(tested, probe, first)
     ran = [result for result in results if result.status != "unsupported"]
     cause = smallest.cause
     if not cause and _passes_on_fresh_copy(tested, probe, smallest.spec):
@@ -59,7 +59,7 @@ def failure(
     if not cause and name in DIAGNOSED:
         known = {r.spec: r.status == "ok" for r in tried if r.status in (*FAILED, "ok")}
         # The smallest is among them: no cause may stand beside a case that contradicts it.
-        wrong = [result.spec for result in (*failing, smallest)]
+        wrong = [result.spec for result in (*failing, smallest) if not result.ended]
         cause = likely_cause(wrong, passing, tested.bind, known)
         # No mistake is known: only rounding, where it shows, or nothing.
         unknown = not cause or "rounding" in cause or cause.startswith("it fails only ")

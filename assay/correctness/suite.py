@@ -18,7 +18,7 @@ from typing import Any
 
 from assay.attention import interpreted
 from assay.correctness import domain, second_process
-from assay.correctness.case_result import FAILED, CaseResult, run_case
+from assay.correctness.case_result import FAILED, CaseResult, EndedCase, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
 from assay.correctness.diagnosis.cause import evidence
 from assay.correctness.failure import failure
@@ -34,6 +34,7 @@ from assay.workloads.spec import WorkloadSpec
 
 _ENOUGH_FAILURES = 12  # of a probe, to diagnose the cause from
 _SHARED_TIME = 0.3  # of the budget, for probes that come first, which pay for loading and compiling
+_ENDED_PROCESSES = 3  # by cases of a probe, after which no further one is run
 _PATIENCE = 2.0  # budgets, within which the smallest set of every probe's cases is run
 
 
@@ -55,9 +56,10 @@ def run(
     budget_s: float,
     find_limits: bool = True,
     only: Sequence[WorkloadSpec] = (),
+    ended: Sequence[EndedCase] = (),
 ) -> Iterator[Begin | Measurement]:
     """Yield a measurement for each probe, those with few cases first; one that waits for the second
-    process comes last. With `only`, these are the cases of every probe.
+    process comes last. With `only`, these are the cases of every probe. Cases in `ended` fail.
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
@@ -87,8 +89,11 @@ def run(
         until_s = budget_s * (_SHARED_TIME + (1 - _SHARED_TIME) * planned / max(1, total))
         if not specs:
             continue  # the probe does not apply here
-        results: list[CaseResult] = []
-        for spec in specs:
+        results = _ended_results(specs, [case for case in ended if case.probe == name])
+        done = {result.spec for result in results}
+        for spec in specs if len(results) < _ENDED_PROCESSES else ():
+            if spec in done:
+                continue
             judged = sum(result.status != "unsupported" for result in results)
             last_s = until_s if judged >= needed else _PATIENCE * budget_s
             if results and spent.seconds > last_s:
@@ -106,6 +111,22 @@ def run(
             yield failure(tested, name, probes[name], results, known, planned=len(specs))
         else:
             yield summary(tested, name, results, planned=len(specs), needed=needed)
+
+
+def _ended_results(specs: Sequence[WorkloadSpec], ended: Sequence[EndedCase]) -> list[CaseResult]:
+    """Return the failures of cases that ended an earlier process."""
+    by_name = {spec.name: spec for spec in specs}
+    return [
+        CaseResult(
+            spec=by_name[case.case],
+            status="failed",
+            reason=case.reason,
+            cause=case.cause,
+            ended=True,
+        )
+        for case in ended
+        if case.case in by_name
+    ]
 
 
 @dataclass(kw_only=True)

@@ -3,7 +3,7 @@
 All subjects of a cell run in one process. If that process crashes, hangs or runs out of memory,
 the subject it was at gets that outcome and each of the others runs alone. A subject that runs out
 of memory by itself is tried again alone, because others held some. Where the probes make
-cases of their own, the probe it was at gets it, and a new process goes on with the others; after a
+cases of their own, the case it was at gets it, and a new process goes on with the others; after a
 hang they are left, because each might hang as long.
 """
 
@@ -187,7 +187,8 @@ def _after_forgery(cell: Cell, progress: WorkerOutput) -> _Attempt:
 
 
 def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str) -> _Attempt:
-    """Blame the probe and the case it was at; go on with the probes that had no turn."""
+    """Blame the probe and the case it was at; go on with the probes that had no turn, and in the
+    suite with the other cases of this one."""
     at = progress.at
     assert at
     reported = {measurement.metric for measurement in progress.measurements} | {at.probe}
@@ -197,6 +198,11 @@ def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str)
         metric=at.probe,
         cause="it hangs" if status == "timeout" else crash.ENDS,
     )
+    if "ended" in cell.options and at.case and at.probe != LIMITS and status == "failed":
+        case = {"probe": at.probe, "case": at.case, "reason": blamed.reason, "cause": crash.ENDS}
+        options = {**cell.options, "ended": [*cell.options["ended"], case]}
+        rest = replace(cell, probes=(at.probe, *waiting), options=options)
+        return _Attempt(measurements=progress.measurements, rest=[rest])
     measurements = [*progress.measurements, blamed]
     # Where it ends its process outside of its limits, they are not looked for again.
     options = {**cell.options, **({"find_limits": False} if at.probe == LIMITS else {})}

@@ -211,6 +211,34 @@ def attention(q, k, v, *, causal, scale):
 """
 
 
+ABORTS_UNALIGNED = """
+import os
+import torch
+def attention(q, k, v, *, causal, scale):
+    if q.dtype == torch.float32 and q.storage_offset() == 1:
+        os.abort()
+    mask = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
+    mask = mask if causal else torch.ones_like(mask)
+    return torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, scale=scale, attn_mask=mask, enable_gqa=True
+    )
+"""
+
+
+def test_a_case_that_ends_its_process_leaves_the_others_of_its_probe(tmp_path):
+    """SDPA with a mask takes the process of an H200 along where a float32 array begins one element
+    into its storage. The other layouts were never looked at then."""
+    (tmp_path / "unaligned.py").write_text(ABORTS_UNALIGNED)
+    done = assay("check", "unaligned.py", "--quick", "--probe", "strides", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    (strides,) = [record for record in records if record["metric"] == "strides"]
+    assert "SIGABRT" in strides["reason"] and strides["cause"] == "it ends its process"
+    assert len(strides["samples"]) >= 4, "the others ran, in another process"
+    spec = strides["workload"]["spec"]
+    assert (spec["layout"], spec["dtype"]) == ("offset", "float32"), "a case to repeat"
+
+
 def test_a_kernel_that_ends_its_process_at_tails_is_told_as_one(tmp_path):
     (tmp_path / "blocks.py").write_text(IN_BLOCKS)
     done = assay("check", "blocks.py", "--quick", "--probe", "shapes,accuracy", cwd=tmp_path)

@@ -10,6 +10,7 @@ from functools import partial
 from assay import host, plugins
 from assay.attention import contract
 from assay.correctness import second_process, suite
+from assay.correctness.case_result import EndedCase
 from assay.correctness.cases import QUICK_CASES
 from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
@@ -39,6 +40,7 @@ class SuiteSettings:
     quick: bool
     find_limits: bool = True
     workloads: tuple[WorkloadSpec, ...] = ()  # cases of every probe, instead of its own
+    ended: tuple[EndedCase, ...] = ()  # of earlier processes of this cell
 
 
 def cells(study: Study) -> list[Cell]:
@@ -118,6 +120,7 @@ def _run(cell: Cell) -> Iterator[Begin | Measurement]:
         budget_s=settings.budget_s,
         find_limits=settings.find_limits,
         only=settings.workloads,
+        ended=settings.ended,
     )
 
 
