@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from assay import host, plugins
-from assay.attention import precision
+from assay.attention import interpreted, precision
 from assay.captures.inputs import make
 from assay.correctness import judge
 from assay.instruments import forks
@@ -153,6 +153,9 @@ def answer(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     except Exception as error:
         if ran_out(error):
             raise
+        if words := interpreted.refusal_of(error):
+            yield {"unsupported": words}
+            return
         yield {"error": f"{type(error).__name__}: {error}"}
         return
     for tensor, array in given.items():

@@ -1,7 +1,8 @@
 """Attempts at a call that may be refused, and the words of a clean refusal.
 
 A clean refusal is an assertion, a ValueError, a NotImplementedError, an assertion of Triton's
-compiler or of its interpreter, resources that a GPU lacks, or the word of `supports`.
+compiler or of its interpreter, resources that a GPU lacks, or the word of `supports`; also that
+Triton can neither compile nor interpret here.
 """
 
 import re
@@ -9,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from assay.attention import interpreted
 from assay.instruments.own_time import own_seconds
 from assay.records.foreign_text import first_line
 from assay.subjects.outcome import Unsupported
@@ -62,6 +64,8 @@ def outcome(
 
 def refusal_text(error: Exception) -> str | None:
     """The words of a clean refusal; None for an error of any other kind."""
+    if words := interpreted.refusal_of(error):
+        return words
     if type(error).__name__ in _CLEAN_OF_TRITON:  # the place in the kernel comes before the words
         lines = str(error).strip().splitlines()
         return f"{type(error).__name__}: {lines[-1].strip() if lines else ''}"

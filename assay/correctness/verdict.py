@@ -1,11 +1,13 @@
 """`assay.check(fn)`: the suite in this process, for a function that is already here."""
 
+import os
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from assay import host, plugins
-from assay.attention import contract
+from assay.attention import contract, interpreted
 from assay.attention.contract import Implementation
 from assay.correctness import suite
 from assay.correctness.cases import BUDGET_S, CASES, QUICK_CASES
@@ -77,6 +79,9 @@ def check(
     deterministic_backward, supports, prepare. It runs in this process: a function that hangs or
     ends its process is for `assay check FILE`, and there is no second process to compare bits with.
     """
+    here = host.inspect()
+    if "triton" not in sys.modules:  # else it would be too late
+        os.environ.update(interpreted.chosen(here.devices))
     implementation = _implementation(attention, framework, declared)
     listing = plugins.listing("probes")
     names = [name for name, probe in listing.items() if suite.makes_cases(probe)]
@@ -92,7 +97,7 @@ def check(
     )
     tested = TestedImplementation(
         implementation=implementation,
-        host=host.inspect(),
+        host=here,
         device=device,
         fresh=(lambda: contract.load(attention)) if isinstance(attention, str) else None,
     )
@@ -116,4 +121,6 @@ def _implementation(
     if "accepts" in declared:
         declared["accepts"] = frozenset(declared["accepts"])
     name = getattr(attention, "__name__", type(attention).__name__)
+    if module := sys.modules.get(getattr(attention, "__module__", "")):
+        declared.setdefault("interpreted", interpreted.has_interpreted_kernels(module))
     return Implementation(name=name, attention=attention, framework=framework, **declared)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from assay import devices, plugins
+from assay.attention import interpreted
 from assay.captures import switched_off
 from assay.errors import BadInput
 from assay.instruments import forks
@@ -25,6 +26,7 @@ def worker_environment(device: str, *, capture: bool) -> dict[str, str]:
     before. Triton and Inductor keep that by themselves. Inductor compiles in the cell's process:
     others would start anew for each cell, 5 s for what takes 2. torch asks NVML whether there is a
     GPU: asked by CUDA, as Inductor's import does, no fork of the process that imports it has one.
+    Without a GPU Triton interprets, whichever file imports it first.
     """
     added = {
         "PYTHONUNBUFFERED": "1",
@@ -34,6 +36,7 @@ def worker_environment(device: str, *, capture: bool) -> dict[str, str]:
     }
     if device != "cpu" and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         added["JAX_COMPILATION_CACHE_DIR"] = str(_XLA_CACHE.expanduser())
+    added |= interpreted.chosen(devices.find({})) if device == "cpu" else {}
     added |= {} if capture else {switched_off.VARIABLE: "0"}
     return {**finding_us(os.environ), **added}
 

@@ -10,6 +10,7 @@ from types import ModuleType
 import msgspec
 
 from assay import plugins
+from assay.attention import interpreted
 from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments.guard import Tampered
@@ -55,7 +56,9 @@ def outcome_of(
         raise error  # nothing works here any more; a new process goes on, or once there is space
     status: Status = "failed"
     reason = f"{type(error).__name__}: {error}"
-    if isinstance(error, BadInput | WrongAnswer | InputsChanged | Tampered):
+    if words := interpreted.refusal_of(error):
+        status, reason = "unsupported", words
+    elif isinstance(error, BadInput | WrongAnswer | InputsChanged | Tampered):
         reason = str(error)
     elif isinstance(error, Unsupported):
         status, reason = "unsupported", str(error)

@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 pytest.importorskip("triton")
 
 from assay.attention import interpreted
+from assay.devices import Device
 
 KERNEL = '''"""Attention with its last product by a Triton kernel, which gets bfloat16 as it is."""
 import torch
@@ -76,6 +77,125 @@ def test_bfloat16_under_the_interpreter_is_refused_once_and_the_verdict_says_so(
     words = "bfloat16 was not examined: Triton's interpreter computes bfloat16 wrongly"
     assert ended.stdout.count(words) == 1
     assert ended.stdout.endswith("False\n")  # a file without Triton is none of its business
+
+
+FIRST = "import triton, os\nos.environ['TRITON_INTERPRET'] = '1'\n"  # too late for triton's own
+MAXIMUM = """
+import torch
+import triton
+import triton.language as tl
+
+BACKWARD = False
+
+
+@triton.jit
+def times_largest(x, y, out, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    largest = tl.max(tl.load(y + at, mask=at < n, other=0.0), 0)
+    tl.store(out + at, tl.load(x + at, mask=at < n) * largest, mask=at < n)
+
+
+def attention(q, k, v, *, causal, scale):
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool)
+    seen = seen.tril(k.shape[2] - q.shape[2]) if causal else seen
+    scores = (scale * (q.float() @ k.float().mT)).masked_fill(~seen, -3e38)
+    x = (scores.softmax(-1).masked_fill(~seen, 0.0).to(v.dtype) @ v).contiguous()
+    out, ones = torch.empty_like(x), torch.ones_like(x)
+    times_largest[(triton.cdiv(x.numel(), 1024),)](x, ones, out, x.numel(), BLOCK=1024)
+    return out
+"""
+
+
+def ran(arguments, folder, **variables):
+    """Run Python on a machine without a GPU, on which nobody has set the variable."""
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
+    known = {k: v for k, v in os.environ.items() if k != interpreted.VARIABLE} | hidden
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**known, "PYTHONPATH": str(Path(__file__).parents[2]), **variables},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize("before", ["", FIRST], ids=["unset", "set late"])
+def test_a_worker_without_a_gpu_interprets_whatever_a_file_sets(before, tmp_path):
+    """Sound kernels FAILED with "0 active drivers", and where a wrapper imported triton first with
+    "Cannot call @triton.jit'd outside of the scope of a kernel"."""
+    (tmp_path / "mine.py").write_text(before + MAXIMUM)
+    check = ["-m", "assay", "check", "mine.py", "--quick", "--probe", "accuracy"]
+    ended = ran(check, tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "PASS  mine: 1 probe" in ended.stdout and "bfloat16" in ended.stdout
+
+
+def test_a_kernel_that_is_not_to_be_interpreted_is_not_run(tmp_path):
+    """It exited with 1, and blamed the kernel in every probe."""
+    (tmp_path / "mine.py").write_text(MAXIMUM)
+    (tmp_path / "asks.py").write_text(
+        "import triton, torch\nDEVICE = triton.runtime.driver.active\n"
+        "def attention(q, k, v, *, causal, scale):\n    return q\n"
+    )
+    check = ["-m", "assay", "check", "mine.py,asks.py", "--quick", "--probe", "accuracy"]
+    ended = ran(check, tmp_path, TRITON_INTERPRET="0")
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    assert (
+        "NOT RUN  mine: 12 cases unsupported: Triton finds no GPU; set TRITON_INT" in ended.stdout
+    )
+    assert "NOT RUN  asks: Triton finds no GPU; set TRITON_INTERPRET=1 before" in ended.stdout
+    assert "FAIL  " not in ended.stdout
+
+
+IN_PROCESS = """
+import assay, {first}, mine
+result = assay.check(mine.attention, quick=True, probes="accuracy", backward=False)
+print(result.answer)
+print(assay.check("mine.py", quick=True, probes="accuracy").answer)
+"""
+
+
+def test_a_function_whose_triton_was_imported_too_early_is_not_run(tmp_path):
+    """In the caller's process nothing can be set any more: the answer names the variable."""
+    (tmp_path / "mine.py").write_text(MAXIMUM)
+    ended = ran(["-c", IN_PROCESS.format(first="triton")], tmp_path)
+    assert ended.stdout.count("set TRITON_INTERPRET=1 before anything imports triton") == 2
+    assert ended.stdout.count("NOT RUN") == 2, ended.stdout + ended.stderr
+
+
+def test_a_function_is_examined_in_the_dtypes_that_the_interpreter_gets_right(tmp_path):
+    """A file's kernels had no case in bfloat16, a function's had, and were wrong in it."""
+    (tmp_path / "mine.py").write_text(MAXIMUM)
+    code = IN_PROCESS.format(first="os") + "print(result.conditions)"
+    ended = ran(["-c", code], tmp_path, TRITON_INTERPRET="1")
+    assert ended.stdout.count("PASS") == 2 and "bfloat16 was not examined" in ended.stdout
+
+
+def test_a_file_of_a_fresh_process_is_interpreted(tmp_path):
+    (tmp_path / "mine.py").write_text(MAXIMUM)
+    code = 'import assay; print(assay.check("mine.py", quick=True, probes="accuracy").answer)'
+    assert "PASS  mine" in ran(["-c", code], tmp_path).stdout
+
+
+def test_the_interpreter_is_chosen_without_a_gpu_alone(monkeypatch):
+    gpu = Device(kind="cuda", index=0, name="", memory_bytes=None)
+    cpu = Device(kind="cpu", index=0, name="", memory_bytes=None)
+    monkeypatch.delenv(interpreted.VARIABLE, raising=False)
+    assert interpreted.chosen([cpu]) == {interpreted.VARIABLE: "1"}
+    assert interpreted.chosen([cpu, gpu]) == {}
+    monkeypatch.setenv(interpreted.VARIABLE, "0")
+    assert interpreted.chosen([cpu]) == {}
+
+
+def test_a_call_of_a_kernel_without_its_grid_is_the_kernels_own_mistake():
+    """Only an interpreted kernel that meets a compiled function tells of the order of imports."""
+    words = "Cannot call @triton.jit'd outside of the scope of a kernel"
+    error = type("InterpreterError", (Exception,), {})(f'RuntimeError("{words}")')
+    assert "triton was imported before" in interpreted.refusal_of(error)
+    assert interpreted.refusal_of(RuntimeError(words)) is None
 
 
 def test_the_package_itself_is_not_followed():

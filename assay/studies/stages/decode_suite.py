@@ -1,7 +1,5 @@
 """Correctness of each decode kernel of DECODERS, on cases that its probes make themselves."""
 
-import sys
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -9,7 +7,6 @@ from assay import host, plugins
 from assay.correctness.decode import suite
 from assay.correctness.decode.suite import TestedReader
 from assay.errors import BadInput
-from assay.records.durable import is_full
 from assay.records.schema import Measurement
 from assay.records.verdicts import CONDITIONS
 from assay.studies.cell import Cell, options_of, settings_of
@@ -17,7 +14,7 @@ from assay.studies.study import Study
 from assay.studies.workload_cells import checked_dtypes, probes_of, workloads
 from assay.subjects import decode
 from assay.subjects.decode import names
-from assay.subjects.outcome import Begin
+from assay.subjects.outcome import Begin, outcome_of
 from assay.workloads.spec import WorkloadSpec
 
 AFTER = ("host",)
@@ -73,12 +70,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reader = decode.load(subject, folders)
         probes = {n: plugins.load(plugins.find("probes", n, folders)) for n in cell.probes}
     except BadInput as error:
-        if is_full(error):
-            raise
-        traceback.print_exception(error, file=sys.stderr)
-        yield Measurement(
-            subject=subject, metric="load", value=None, unit="", status="failed", reason=str(error)
-        )
+        yield outcome_of(error, subject=subject, metric="load")
         return
     here = host.inspect(commit=False)
     tested = TestedReader(implementation=reader, host=here, device=cell.device)

@@ -1,11 +1,11 @@
 """Correctness of each implementation on the cases that every probe makes itself."""
 
 import os
-import sys
-import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+
+import msgspec
 
 from assay import host, plugins
 from assay.attention import contract
@@ -16,12 +16,11 @@ from assay.correctness.tested import TestedImplementation, case_generator
 from assay.errors import BadInput
 from assay.instruments import guard
 from assay.instruments.guard import Tampered
-from assay.records.durable import is_full
 from assay.records.schema import Measurement
 from assay.studies.cell import Cell, options_of, settings_of
 from assay.studies.study import Study
 from assay.studies.workload_cells import checked_dtypes, probes_of, workloads
-from assay.subjects.outcome import Begin
+from assay.subjects.outcome import Begin, outcome_of
 from assay.workloads.spec import WorkloadSpec
 
 AFTER = ("host",)
@@ -91,12 +90,9 @@ def _run(cell: Cell) -> Iterator[Begin | Measurement]:
         with guard.refusing():
             implementation = contract.load(subject, folders)
     except (BadInput, Tampered) as error:
-        if is_full(error):
-            raise
-        traceback.print_exception(error, file=sys.stderr)
+        failure = outcome_of(error, subject=subject, metric="load")
         metrics = cell.probes if isinstance(error, Tampered) else ("load",)
-        failure = {"value": None, "unit": "", "status": "failed", "reason": str(error)}
-        yield from (Measurement(subject=subject, metric=name, **failure) for name in metrics)
+        yield from (msgspec.structs.replace(failure, metric=name) for name in metrics)
         return
     generator = case_generator(
         implementation,
