@@ -1,5 +1,6 @@
 """Bytes of a cache before there is one: of a token, of a context, and how many sequences fit."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,17 +14,69 @@ DENSE, LATENT = "dense", "mla_latent"
 _SIZES = {  # by what this file calls them: the names that they have in configurations
     "layers": ("num_hidden_layers", "n_layer", "num_layers"),
     "heads": ("num_attention_heads", "n_head"),
-    "width": ("hidden_size", "n_embd", "d_model"),
+    "width": ("hidden_size", "n_embd", "n_embed", "d_model"),
 }
 _WINDOWED, _FULL = "sliding_attention", "full_attention"
-# Keys by which families say that layers keep something else than the rest of the file tells.
-_UNREAD = (
-    "multi_query", "num_kv_heads", "multi_query_group_num", "attn_layer_period",
-    "layers_block_type", "num_kv_shared_layers", "hybrid_override_pattern", "block_types",
-)  # fmt: skip
+# Families whose layers keep keys and values of `num_key_value_heads` heads, all of one width: of
+# every token, of a window, or as `layer_types` says for each layer. tests/kv/test_known_families.py
+# holds them against the caches of transformers, where it has them.
+_PLAIN = frozenset((
+    "afmoe", "apertus", "arcee", "aria_text", "baichuan", "biogpt", "bitnet", "bloom", "codegen",
+    "cohere", "cohere2", "ctrl", "cwm", "deepseek", "diffllama", "ernie4_5", "ernie4_5_moe",
+    "exaone", "exaone4", "flex_olmo", "gemma", "gemma2", "gemma3_text", "glm", "glm4", "glm4_moe",
+    "glm4v_text", "gpt2", "gpt_neox", "gpt_neox_japanese", "gpt_oss", "gptj", "granite",
+    "granitemoe", "granitemoeshared", "helium", "hunyuan_v1_dense", "hunyuan_v1_moe", "internlm",
+    "internlm2", "jais2", "llama", "mellum", "minicpm", "minimax_m2", "ministral", "ministral3",
+    "mistral", "mixtral", "nanochat", "olmo", "olmo2", "olmo3", "olmoe", "opt", "orion",
+    "persimmon", "phi", "phi3", "phimoe", "qwen2", "qwen2_5_vl_text", "qwen2_moe", "qwen2_vl_text",
+    "qwen3", "qwen3_moe", "qwen3_vl_moe_text", "qwen3_vl_text", "seed_oss", "smollm3", "solar_open",
+    "stablelm", "starcoder2", "vaultgemma", "xverse",
+))  # fmt: skip
+# Families of DeepSeek's latents, which every layer keeps instead.
+_LATENTS = frozenset((
+    "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "minicpm3", "youtu",
+))  # fmt: skip
+# Families of images whose caches are those of their text_config, or of Qwen2 where they have none.
+_AROUND_TEXT = frozenset((
+    "aria", "aya_vision", "cohere2_vision", "gemma3", "glm4v", "idefics3", "internvl", "llava",
+    "llava_next", "llava_onevision", "mistral3", "paligemma", "qwen2_5_vl", "qwen2_vl", "qwen3_vl",
+    "qwen3_vl_moe", "smolvlm", "vipllava",
+))  # fmt: skip
 _STATES = ("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm", "recurrent_gemma")
 # Families whose layers all have the window that the file names, where it lists no kinds.
 _WINDOWED_THROUGHOUT = ("mistral", "mixtral", "phi3", "phimoe", "starcoder2")
+# Words of keys that may say what layers keep. Such a key is refused unless it is read here, or is
+# known to change nothing of it: a family may get a new kind of layer under its old name.
+_ABOUT_LAYERS = re.compile(
+    "layer|block|att|head|kv|qk|key|value|quer|window|chunk|cache|latent|lora|index|hybrid|pattern|"
+    "interval|state|mamba|ssm|conv|recur|shar|linear|local|global|sparse|memory|mla|cross|encoder|"
+    "slid|swa|use_cla"
+)
+_ABOUT_ELSE = re.compile(
+    "norm|drop|expert|moe|mlp|bias|dense|implementation|flash|softmax|softcap|token_i|vision|image|"
+    "^ignore|^output_|^rope|^no_rope|num_nextn_predict_layers"
+)
+_READ = frozenset((
+    *(key for keys in _SIZES.values() for key in keys),
+    "num_key_value_heads", "head_dim", "layer_types", "sliding_window", "use_sliding_window",
+    "max_window_layers",  # beside a window that is used, layer_types is wanted
+))  # fmt: skip
+_CHANGE_NOTHING = frozenset((
+    "attention_multiplier", "cache_implementation", "cla_share_factor", "clip_qkv",
+    "decoder_sparse_step", "query_pre_attn_scalar", "reorder_and_upcast_attn",
+    "scale_attn_by_inverse_layer_idx", "scale_attn_weights", "shared_intermediate_size",
+    "use_cache", "use_embedding_sharing", "use_parallel_block",
+))  # fmt: skip
+_READ_OF_LATENTS = frozenset((
+    "kv_lora_rank", "q_lora_rank", "qk_head_dim", "qk_nope_head_dim", "qk_rope_head_dim",
+    "v_head_dim",
+))  # fmt: skip
+# Keys that say again what `layer_types` says, where there is one.
+_AGAIN = frozenset((
+    "_sliding_window_pattern", "global_attn_every_n_layers", "layer_switch",
+    "order_of_interleaved_layers", "sliding_window_pattern",
+))  # fmt: skip
+_NEUTRAL = {"full_attn_mod": 1}  # every layer has full attention
 _LARGEST = 2**31
 _MOST_LAYERS = 10_000
 
@@ -72,13 +125,14 @@ def layers_of_config(
 ) -> list[CachedLayer]:
     """Return the layers of a Hugging Face configuration, in another layout than their own where one
     is named. BadInput for what it lacks."""
-    text, own = _text(config, place), layout_of_config(config)
-    _refuse_unread(text, place)
+    text = _text(config, place)
+    own = LATENT if text.get("model_type") in _LATENTS else DENSE
+    _refuse_unknown(config, place)
     count, heads = (_size(text, name, place) for name in ("layers", "heads"))
     if count > _MOST_LAYERS:
         raise BadInput(f"{place} has {count} layers; wanted at most {_MOST_LAYERS}")
     if own == LATENT:
-        rank = _whole(text["kv_lora_rank"], "kv_lora_rank", place)
+        rank = _whole(text.get("kv_lora_rank"), "kv_lora_rank", place)
         rope = _whole(text.get("qk_rope_head_dim"), "qk_rope_head_dim", place)
         spec = KVSpec(dtype=dtype, head_dim=0, latents=(rank,), rope_dims=rope)
     else:
@@ -136,14 +190,34 @@ def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None
     return [window if kind == _WINDOWED else None for kind in kinds]
 
 
-def _refuse_unread(text: Mapping[str, Any], place: str) -> None:
-    """Refuse what would be counted wrongly: layers that keep states, and keys not read here."""
-    if text.get("model_type") in _STATES:
-        raise BadInput(f"{place}: {text['model_type']} keeps states, not keys and values of tokens")
-    if unread := [key for key in _UNREAD if text.get(key)]:
+def _refuse_unknown(config: Mapping[str, Any], place: str) -> None:
+    """Refuse families that are not known, and keys about layers that are not read here."""
+    text = _text(config, place)
+    family = text.get("model_type")
+    if family in _STATES:
+        raise BadInput(f"{place}: {family} keeps states, not keys and values of tokens")
+    known = _PLAIN | _LATENTS | _AROUND_TEXT
+    for given in (family, config.get("model_type", family)):
+        if given not in known:
+            raise BadInput(
+                f"{place}: model_type is {given!r}, and what its layers keep is not known here; "
+                "where every layer keeps keys and values as Llama's do, write model_type llama"
+            )
+    harmless = _READ | _CHANGE_NOTHING
+    harmless |= _READ_OF_LATENTS if family in _LATENTS else frozenset()
+    harmless |= _AGAIN if text.get("layer_types") else frozenset()
+    unread = [
+        key
+        for part in ((text, config) if text is not config else (text,))
+        for key, value in part.items()
+        if value and key not in harmless and value != _NEUTRAL.get(key)
+        if _ABOUT_LAYERS.search(key.lower()) and not _ABOUT_ELSE.search(key.lower())
+    ]
+    if unread:
         raise BadInput(
-            f"{place}: {', '.join(unread)} says what some layers keep, and is not read here; write "
-            "num_key_value_heads and layer_types instead, where all layers keep keys and values"
+            f"{place}: {', '.join(dict.fromkeys(unread))} says what some layers keep, and is not "
+            "read here; write num_key_value_heads and layer_types instead, where all layers keep "
+            "keys and values"
         )
 
 

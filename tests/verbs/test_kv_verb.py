@@ -14,12 +14,12 @@ from assay.kv.account import cache_bytes, layers_of_config, sequences_that_fit
 from assay.verbs import kv
 
 LLAMA = {
-    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
-    "hidden_size": 4096,
+    "model_type": "llama", "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "hidden_size": 4096,
 }  # fmt: skip
 DEEPSEEK = {
-    "num_hidden_layers": 27, "num_attention_heads": 16, "hidden_size": 2048,
-    "kv_lora_rank": 512, "qk_rope_head_dim": 64,
+    "model_type": "deepseek_v2", "num_hidden_layers": 27, "num_attention_heads": 16,
+    "hidden_size": 2048, "kv_lora_rank": 512, "qk_rope_head_dim": 64,
 }  # fmt: skip
 
 
@@ -122,7 +122,8 @@ def test_a_cache_that_keeps_more_than_it_says_fails(monkeypatch):
         ({"attn_layer_period": 8}, "attn_layer_period says what some layers keep"),
         ({"model_type": "mamba"}, "mamba keeps states"),
         ({"text_config": 3}, "text_config is 3; wanted an object"),
-        ({"kv_lora_rank": 512}, "qk_rope_head_dim is None"),
+        (DEEPSEEK | {"qk_rope_head_dim": None}, "qk_rope_head_dim is None"),
+        (DEEPSEEK | {"kv_lora_rank": None}, "kv_lora_rank is None"),
     ],
 )
 def test_a_config_that_makes_no_sense_is_refused(change, words):
@@ -132,7 +133,55 @@ def test_a_config_that_makes_no_sense_is_refused(change, words):
 
 def test_a_config_without_sizes_is_refused():
     with pytest.raises(BadInput, match="none of num_hidden_layers, n_layer"):
-        layers_of_config({}, dtype="bfloat16")
+        layers_of_config({"model_type": "llama"}, dtype="bfloat16")
+
+
+@pytest.mark.parametrize("family", ["bert", "foo_next", "nemotron-nas", "qwen3_next", "t5", None])
+def test_a_family_that_is_not_known_is_refused_by_its_name(family, tmp_path, capsys):
+    """BERT, which has no cache, and an invented name were counted as Llama, exit 0."""
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"model_type": family}))
+    with pytest.raises(BadInput, match=f"config.json: model_type is {family!r}"):
+        kv.sizes(str(tmp_path))
+    with pytest.raises(BadInput, match=f"model_type is {family!r}"):
+        layers_of_config({"model_type": "llava", "text_config": LLAMA | {"model_type": family}},
+                         dtype="bfloat16")  # fmt: skip
+    assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"block_configs": [{"attention": {"no_op": True}}], "num_key_value_heads": None},
+        {"attn_type_list": [0, 0, 0, 1] * 8},
+        {"full_attention_interval": 4},
+        {"linear_attn_config": {"full_attn_layers": [4]}},
+        {"attention_chunk_size": 8192},
+        {"full_attn_idxs": [2, 5, 8]},
+        {"hybrid_layer_pattern": [0, 1] * 16},
+        {"index_head_dim": 128},
+        {"v_head_dim": 64},
+        {"num_kv_layers": 4},
+        {"cross_layer_kv_sharing": True},
+        {"kv_lora_rank": 512},
+        {"is_encoder_decoder": True},
+        {"use_bidirectional_attention": True},
+        {"full_attn_mod": 2},
+    ],
+)
+def test_a_key_about_layers_that_is_not_read_is_refused_by_its_name(change):
+    """Hybrids in the form that they have on the hub were counted up to 16 times too large; the
+    next of them may come under a name that is known."""
+    with pytest.raises(BadInput, match=f"the config: {next(iter(change))} says what some layers"):
+        layers_of_config(LLAMA | change, dtype="bfloat16")
+    with pytest.raises(BadInput, match=f"{next(iter(change))} says what some layers"):
+        config = {**change, "model_type": "llava", "text_config": LLAMA}
+        layers_of_config(config, dtype="bfloat16")
+
+
+def test_an_indexer_beside_latents_is_refused():
+    """DeepSeek-V3.2 keeps keys of its indexer too, which were left out."""
+    with pytest.raises(BadInput, match="index_head_dim, index_topk says what some layers"):
+        layers_of_config(DEEPSEEK | {"index_head_dim": 128, "index_topk": 2048}, dtype="bfloat16")
 
 
 @pytest.mark.parametrize(
