@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """`DONE`: the end of a stage. Written last; absent while anything is left to do."""
 
-    status: str  # ok or failed
+    status: str  # ok, failed, or skipped where nothing was run
     reason: str | None
     cells: dict[str, str]  # cell name -> fingerprint
     counts: dict[str, int]  # cells by status

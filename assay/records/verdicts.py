@@ -1,9 +1,18 @@
 """Records about correctness, as timing and reports read them."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from assay.records.schema import CELL_METRICS, MODELS, NOT_EXAMINED, Measurement, Record, Status
+from assay.records.schema import (
+    CELL_METRICS,
+    CELL_SECONDS,
+    MODELS,
+    NOT_EXAMINED,
+    Measurement,
+    Record,
+    Status,
+)
 
 SUITES = ("suite", "decode_suite")  # the stages that judge on cases of their own
 CHECKING = (*SUITES, "check")  # the stages that judge and measure no cost
@@ -19,6 +28,10 @@ LIMITS, CONDITIONS = "limits", "conditions"
 NO_VERDICTS = (LIMITS, CONDITIONS)
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
+# Statuses of what was not run: this machine could not, or the subject does not take it.
+_NOT_RUN = ("skipped", "refused", "unsupported")
+_CEILINGS = "host"  # the stage that measures for others, which may do without it
+TRAIN, NEVER_TRAINED = "train", "never trained"
 NOT_BELIEVED = "not believed"  # begins the reason of a number that cannot be true
 # The end of the reason of a probe with failing cases.
 _FAILING = re.compile(r"; (\d+ of \d+) cases fail(?:, (\d+) not run)?$")
@@ -95,6 +108,42 @@ def cases_unsupported(record: Measurement) -> tuple[str, str] | None:
     which probes share; None for any other record."""
     match = _UNSUPPORTED.match(record.reason or "") if record.status == "unsupported" else None
     return (match[1], match.string[match.end() :]) if match else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkippedCells:
+    """The cells of a stage in which nothing was run, each with the reason, of how many."""
+
+    stage: str
+    reasons: Mapping[str, str]
+    cells: int
+
+    @property
+    def is_all(self) -> bool:
+        return len(self.reasons) == self.cells
+
+    def __str__(self) -> str:
+        fact = NEVER_TRAINED if self.stage == TRAIN else f"stage {self.stage} skipped"
+        first = next(iter(self.reasons.values()))
+        return f"{fact}: {len(self.reasons):,} of {self.cells:,} cells: {first}"
+
+
+def skipped_cells(records: Iterable[Record]) -> list[SkippedCells]:
+    """Stages with cells in which nothing was run; of ceilings only where no other stage is."""
+    stages: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        if record.metric == CELL_SECONDS or record.metric not in (*CELL_METRICS, *NO_VERDICTS):
+            stages.setdefault(record.stage, {}).setdefault(record.cell, []).append(record)
+    skipped = []
+    for stage, cells in stages.items():
+        idle = {n: own[0].reason or "" for n, own in cells.items() if all(map(_is_idle, own))}
+        if idle and (stage != _CEILINGS or len(stages) == 1):
+            skipped.append(SkippedCells(stage=stage, reasons=idle, cells=len(cells)))
+    return skipped
+
+
+def _is_idle(record: Record) -> bool:
+    return record.status in _NOT_RUN and not is_unbelievable(record)
 
 
 def is_verdict(record: Record) -> bool:

@@ -39,7 +39,15 @@ from assay.records.schema import (
     Record,
     Run,
 )
-from assay.records.verdicts import SUITES, is_gap, is_unbelievable, is_verdict, is_wrong
+from assay.records.verdicts import (
+    CHECKING,
+    SUITES,
+    is_gap,
+    is_unbelievable,
+    is_verdict,
+    is_wrong,
+    skipped_cells,
+)
 from assay.reports.contents import UNFINISHED, Stage
 from assay.reports.headlines import comparisons, noises, replays, trainings
 from assay.reports.model_headlines import cache_costs, scores, single_trainings
@@ -51,6 +59,7 @@ from assay.reports.unchecked import refuse_unchecked
 
 _MODEL_SIZES = (MODEL_PARAMETERS, MODEL_CACHE_BYTES, MODEL_SECONDS)
 _CAPTURED = "_captured-"  # in the name of a workload of a store's inputs
+_COUNTED = (*CHECKING, *MEASURING)  # stages whose lines say of how many workloads they are
 _LAYERS = "layers"  # the stage whose subjects `assay check` does not take
 
 
@@ -58,7 +67,7 @@ def answer(
     records: Sequence[Record], *, run: Run | None = None, stages: Sequence[Stage] = ()
 ) -> Answer:
     """The answer of one run; a speed that no passed check backs is not told."""
-    records = refuse_unchecked(records)
+    idle, records = skipped_cells(records), refuse_unchecked(records)
     checks = [*_suites(records, run), *_checks(records, run), *_models(records), *_doubted(records)]
     wrong = [each for each in checks if each.word == FAIL]
     failing = {each.name for each in wrong}
@@ -68,6 +77,9 @@ def answer(
     lacking = [each for each in lacking if each not in refused]
     # What is wrong is not timed either, which needs no line.
     refused = [each for each in refused if each.name not in failing]
+    # Other lines say of how many workloads a check or a time is, and what was not run.
+    named = bool(wrong or lacking or refused)
+    idle = [s for s in idle if s.stage not in _COUNTED or (s.is_all and not named)]
     if not passed:  # else it is told last: of several, some may be for another device
         lacking, refused = [*lacking, *refused], []
     check = is_check(run)
@@ -76,8 +88,11 @@ def answer(
     # What is incomplete has its line already; what failed beside it has none.
     if tone == "failed" and not wrong and (not lacking or failures(stages, check=check)):
         wrong = [_other_failure(name, records, words)]
-    if tone == UNFINISHED and not wrong and not lacking:
-        lacking = [Answer(word=INCOMPLETE, lines=(f"{INCOMPLETE}  {name}: {words}",))]
+    if not wrong:
+        absent = [str(each) for each in idle if each.is_all]
+        absent = absent or [words] * (tone == UNFINISHED and not lacking)
+        lines = tuple(f"{INCOMPLETE}  {name}: {text}" for text in absent)
+        lacking += [Answer(word=INCOMPLETE, lines=lines)] if lines else []
     measured = [
         *_speeds(records, without=failing),
         *noises(records),
@@ -88,7 +103,8 @@ def answer(
         *cache_costs(records),
     ]
     failing |= {each.name for each in wrong}
-    first = _lines((*wrong, *lacking))
+    partly = [f"{name}: {each}" for each in idle if wrong or not each.is_all]
+    first = [*_lines((*wrong, *lacking)), *partly]
     last = measured or _lines([each for each in passed if each.name not in failing])
     lines = [*first, *last, *_lines(refused)] or [f"{PASS}  {name}: {_cells(records)}"]
     word = FAIL if wrong else INCOMPLETE if lacking else PASS

@@ -30,7 +30,7 @@ class Stage:
 
     @property
     def status(self) -> str:
-        """ok or failed as DONE says, unfinished without it."""
+        """ok, failed or skipped as DONE says, unfinished without it."""
         if not self.readable:
             return UNREADABLE
         return self.done.status if self.done else UNFINISHED

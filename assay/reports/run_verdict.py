@@ -11,6 +11,7 @@ from assay.records.verdicts import (
     cases_run,
     is_gap,
     is_unbelievable,
+    skipped_cells,
     without_time,
 )
 from assay.reports.contents import UNFINISHED, UNREADABLE, Stage
@@ -39,7 +40,8 @@ def failures(stages: Sequence[Stage], *, check: bool = False) -> list[str]:
 
 
 def judge(stages: Sequence[Stage], *, check: bool = False) -> tuple[str, str]:
-    """Tone and words: passed, how many failed, incomplete, unfinished, or nothing measured."""
+    """Tone and words: passed, how many failed, incomplete, unfinished, or nothing measured; of
+    every stage with cells that were not run, how many of how many."""
     wrong = failures(stages, check=check)
     incomplete = _incomplete(stages)
     unfinished = [stage.name for stage in stages if stage.status == UNFINISHED]
@@ -48,16 +50,20 @@ def judge(stages: Sequence[Stage], *, check: bool = False) -> tuple[str, str]:
         return "failed", "; ".join([*wrong, *incomplete, *([waiting] if unfinished else [])])
     if unfinished or not stages:
         return UNFINISHED, waiting
-    if late := without_time(record for stage in stages for record in stage.records):
+    records = [record for stage in stages for record in stage.records]
+    if late := without_time(records):
         return "failed", f"ran out of time before anything was measured: {', '.join(late)}"
     others = Counter(status for stage in stages for status in _statuses(stage))
     counts = ", ".join(f"{others[s]:,} {s}" for s in SEVERITY[:-1] if others[s])
-    gaps = sum(is_gap(record) for stage in stages for record in stage.records)
+    gaps = sum(map(is_gap, records))
     counts = ", ".join(filter(None, [counts, f"{gaps:,} not examined" if gaps else ""]))
-    ended = f", with {counts}" if counts else ""
-    if not any(_measured(record) for stage in stages for record in stage.records):
-        return UNFINISHED, f"nothing was measured{ended}"
-    return "ok", f"passed{ended}"
+    ended, skipped = f", with {counts}" if counts else "", skipped_cells(records)
+    reasons = "".join(f"; {each}" for each in sorted(skipped, key=lambda each: not each.is_all))
+    if not any(map(_measured, records)):
+        return UNFINISHED, f"nothing was measured{ended}{reasons}"
+    if any(each.is_all for each in skipped):
+        return UNFINISHED, reasons.removeprefix("; ")
+    return "ok", f"passed{ended}{reasons}"
 
 
 def _incomplete(stages: Sequence[Stage]) -> list[str]:

@@ -20,16 +20,8 @@ from assay.records.explanation import rank
 from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
-from assay.records.schema import (
-    CELL_METRICS,
-    CELL_SECONDS,
-    SEVERITY,
-    Measurement,
-    Record,
-    Stamp,
-    Status,
-)
-from assay.records.verdicts import NO_VERDICTS, is_expected, is_unbelievable, without_time
+from assay.records.schema import CELL_SECONDS, SEVERITY, Measurement, Record, Stamp, Status
+from assay.records.verdicts import is_expected, is_unbelievable, skipped_cells, without_time
 from assay.studies import continuation, plan, reuse
 from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
@@ -95,10 +87,7 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     failed = any(r.status in fails_on[r.stage] or is_unbelievable(r) for r in records)
     if failed or without_time(records):
         return DOES_NOT_HOLD
-    subjects = [r for r in records if r.metric not in (*CELL_METRICS, *NO_VERDICTS)]
-    if subjects and all(r.status in ("skipped", "refused", "unsupported") for r in subjects):
-        return CANNOT_RUN_HERE
-    return HOLDS
+    return CANNOT_RUN_HERE if any(s.is_all for s in skipped_cells(records)) else HOLDS
 
 
 def _do_stage(
@@ -281,13 +270,14 @@ def _done(stage: PlannedStage, records: Sequence[Record], active: ActiveRun) -> 
     ends = {record.cell: record for record in records if record.metric == CELL_SECONDS}
     counts = Counter(record.status for record in ends.values())
     failed = [name for name, record in ends.items() if record.status in stage.fails_on]
+    skipped = next(iter(skipped_cells(records)), None)
+    status, reason = "skipped" if skipped and skipped.is_all else "ok", skipped and str(skipped)
+    if failed:
+        status = "failed"
+        reason = f"{len(failed)} of {len(ends)} cells failed, the first is {failed[0]}"
     return Done(
-        status="failed" if failed else "ok",
-        reason=(
-            f"{len(failed)} of {len(ends)} cells failed, the first is {failed[0]}"
-            if failed
-            else None
-        ),
+        status=status,
+        reason=reason,
         cells=_fingerprints(stage),
         counts=dict(counts),
         session=active.session,

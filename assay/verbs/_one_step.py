@@ -64,11 +64,15 @@ def one_step(study: "Study", chosen: ChosenStudy, *, as_json: bool) -> int:
     shutil.rmtree(folder / "captures", ignore_errors=True)
     wrong = sum(result.is_wrong for result in results)
     passed = sum(result.status == "ok" for result in results)
+    ran = {result.stage for result in results if result.status == "ok" or result.is_wrong}
+    idle = dict.fromkeys(result.stage for result in results if result.stage not in ran)
     if not as_json:
         unable = len(results) - wrong - passed
-        print(f"one step of {study.study}: {passed} ok, {wrong} failed, {unable} cannot run here")
+        counts = f"{passed} ok, {wrong} failed, {unable} cannot run here"
+        word, end = ("INCOMPLETE  ", f"; skipped: {', '.join(idle)}") if idle else ("", "")
+        print(f"{word}one step of {study.study}: {counts}{end}")
         if wrong:
             print(f"stacks: {folder / steps.LOG}")
     if wrong:
         return DOES_NOT_HOLD
-    return HOLDS if passed or not results else CANNOT_RUN_HERE
+    return CANNOT_RUN_HERE if idle else HOLDS

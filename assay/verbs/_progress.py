@@ -151,8 +151,13 @@ class StageState:
 
 def stages_table(title: str, stages: Sequence[StageState]) -> "Table":
     """A row for each stage: what is done, with which outcome, what is at work, what is left."""
+    from assay.records.verdicts import skipped_cells
     from assay.reports.table import tabulate
     from assay.studies import progress
+
+    def done(stage: StageState) -> int:
+        idle = sum(len(each.reasons) for each in skipped_cells(stage.records))
+        return max(0, stage.cells - stage.due - idle)
 
     def ahead(stage: StageState) -> str:
         waiting = max(0, stage.due - len(stage.running))
@@ -161,7 +166,7 @@ def stages_table(title: str, stages: Sequence[StageState]) -> "Table":
 
     columns = {
         "stage": lambda stage: stage.name,
-        "cells done": lambda stage: f"{stage.cells - stage.due} of {stage.cells}",
+        "cells done": lambda stage: f"{done(stage)} of {stage.cells}",
         "outcomes so far": lambda stage: outcomes_text(progress.outcomes(stage.records)) or DASH,
         "at work": lambda stage: "; ".join(map(cell_text, stage.running)) or DASH,
         "ETA": lambda stage: ahead(stage) if stage.running else DASH,

@@ -142,6 +142,7 @@ def status(
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
+    from assay.records.verdicts import skipped_cells
     from assay.reports.table import Table
     from assay.studies import plan as plans
     from assay.studies import progress, session
@@ -157,21 +158,25 @@ def status(
         before = runs.stage_records(folder, stage.name)
         running = progress.at_work(folder.stage(stage.name)) if goes else []
         places = {cell.name: f"at work: {cell.place}".rstrip(": ") for cell in running}
+        idle = {name for each in skipped_cells(current(before)) for name in each.reasons}
         states = []
         for state in plans.states(stage, here, hosts, before=before, earlier=earlier):
             name, why = state.planned.cell.name, state.why_due
-            states.append(places.get(name) or (f"to do: {why}" if why else "done"))
+            ended = "skipped" if name in idle else "done"
+            states.append(places.get(name) or (f"to do: {why}" if why else ended))
             rows.append((stage.name, name, states[-1]))
-        counted = len(states), len(states) - states.count("done")
+        counted = len(states), sum(state not in ("done", "skipped") for state in states)
         stages.append(StageState(stage.name, *counted, current(before), running))
         earlier.extend(stages[-1].records)
-    due = sum(row[2] != "done" for row in rows)
+    done = sum(row[2] == "done" for row in rows)
+    due = sum(stage.due for stage in stages)
+    skipped = [str(each) for each in skipped_cells(earlier)]
     trusted = " --trust-plugins" if study.plugin_folders else ""
     command = f"assay study resume {folder.path}{trusted}"
     waiting = "" if goes or not due else f"go on with: {command}"
     if not as_json:
-        state = "running" if goes else waiting or "nothing is left to do"
-        print(f"{folder.path}: {len(rows) - due} of {len(rows)} cells done; {state}")
+        state = "running" if goes else waiting or f"nothing is left to do{' here' * bool(skipped)}"
+        print(f"{folder.path}: {done} of {len(rows)} cells done; {'; '.join([*skipped, state])}")
         tell(stages_table("Running" if goes else "Not running", stages), as_json=False)
     table = Table(title="Cells", columns=("stage", "cell", "state"), rows=tuple(rows))
     tell(table, as_json=as_json)

@@ -2,9 +2,10 @@
 
 from types import SimpleNamespace
 
-from build_run import append, begin, end, latency, measured, workload
+from build_run import append, begin, checked, end, latency, measured, workload
 
 from assay.records.schema import Measurement
+from assay.reports.answer import answer
 from assay.reports.contents import read_contents
 from assay.reports.report import judge
 from assay.reports.run_tables import outcomes, provenance, stage_endings
@@ -67,8 +68,54 @@ def test_a_run_that_skipped_everything_does_not_hold(tmp_path):
     run = begin(tmp_path)
     append(run, "bench", "k1", latency("sdpa", [], status="skipped", reason="no torch here"))
     end(run, "bench")
-    verdict = ("unfinished", "nothing was measured, with 1 skipped")
+    skipped = "stage bench skipped: 1 of 1 cells: no torch here"
+    verdict = ("unfinished", f"nothing was measured, with 1 skipped; {skipped}")
     assert judge(read_contents(run).stages) == verdict
+
+
+def test_a_stage_that_was_skipped_entirely_is_incomplete(tmp_path):
+    """Beside gates that passed, 57 of 57 trainings had no device: "passed, with 60 skipped"."""
+    run, none = begin(tmp_path), {"value": None, "status": "skipped", "reason": "no device"}
+    append(run, "host", "peaks", measured("copy_bandwidth", unit="GB/s", subject="c", **none))
+    append(run, "models", "family", measured("step", 1.0, "nats", "GPT2"))
+    for seed in (0, 1):
+        cell = f"GPT2/s{seed}"
+        append(run, "train", cell, measured("final_val_loss", unit="nats", subject="GPT2", **none))
+    for name in ("host", "models", "train"):
+        end(run, name)
+    contents = read_contents(run)
+    words = "never trained: 2 of 2 cells: no device"
+    assert judge(contents.stages) == ("unfinished", words)
+    told = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert (told.word, told.lines[0]) == ("INCOMPLETE", f"INCOMPLETE  quickstart: {words}")
+    stages = [SimpleNamespace(name=name, fails_on=()) for name in ("host", "models", "train")]
+    assert exit_code(contents.records, stages) == 3
+    append(run, "train", "GPT2/s1", measured("final_val_loss", 3.0, "nats", "GPT2"), attempt=2)
+    contents = read_contents(run)
+    assert judge(contents.stages)[1].endswith("never trained: 1 of 2 cells: no device")
+    told = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert told.lines[0] == "quickstart: never trained: 1 of 2 cells: no device"
+    assert exit_code(contents.records, stages) == 0
+
+
+def test_an_extra_that_is_not_for_this_machine_skips_no_stage(tmp_path):
+    """A kernel for a GPU beside one that was timed, in a cell and in a suite."""
+    run = begin(tmp_path)
+    absent = {"status": "unsupported", "reason": "for a GPU"}
+    append(run, "suite", "a", latency("a", [], metric="masks", **absent))
+    append(run, "suite", "sdpa", measured("masks", 0.1, "ratio", "sdpa"))
+    append(run, "bench", "k1", checked("sdpa"), latency("sdpa", [1.0]), latency("a", [], **absent))
+    for name in ("suite", "bench"):
+        end(run, name)
+    contents = read_contents(run)
+    assert judge(contents.stages)[0] == "ok"
+    stages = [SimpleNamespace(name=name, fails_on=()) for name in ("suite", "bench")]
+    assert exit_code(contents.records, stages) == 0
+    told = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert told.word == "PASS" and told.lines[-1] == "NOT RUN  a: for a GPU"
+    assert "skipped" not in str(told)
+    append(run, "bench", "k1", latency("sdpa", [], **absent), attempt=2)
+    assert exit_code(read_contents(run).records, stages) == 3
 
 
 def test_limits_alone_are_no_result(tmp_path):
@@ -77,10 +124,10 @@ def test_limits_alone_are_no_result(tmp_path):
     limits = Measurement(
         metric="limits", value=None, unit="", subject="mine", reason="float16 only"
     )
-    append(run, "suite", "k1", limits)
-    append(run, "suite", "k2", latency("mine", [], status="unsupported", reason="not here"))
+    append(run, "suite", "k1", limits, latency("mine", [], status="unsupported", reason="not here"))
     end(run, "suite")
-    verdict = ("unfinished", "nothing was measured, with 1 unsupported")
+    skipped = "stage suite skipped: 1 of 1 cells: not here"
+    verdict = ("unfinished", f"nothing was measured, with 1 unsupported; {skipped}")
     assert judge(read_contents(run).stages) == verdict
 
 

@@ -156,7 +156,7 @@ def _state(facts: RunFacts, rows: Iterable[CellRow]) -> tuple[str, str]:
         ended = "training has ended, and the run goes on" if facts.done else ""
         return RUNNING, facts.others or ended
     if facts.done:
-        return (ENDED, "") if facts.done.status == "ok" else ("failed", facts.done.reason or "")
+        return ENDED if facts.done.status == "ok" else facts.done.status, facts.done.reason or ""
     states = [row.state for row in rows]
     if {WAITING, INTERRUPTED}.isdisjoint(states):
         return ("failed", "") if set(states) & set(TRIED_AGAIN) else (ENDED, "")

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+from assay.records.verdicts import NEVER_TRAINED, TRAIN
 from assay.verify.compared import FINAL, ComparedRun, RunComparison
 from assay.verify.finding import CheckFinding, fails, holds, named
 
@@ -18,8 +19,8 @@ def _of(run: ComparedRun) -> CheckFinding:
     begun = {record.stage for record in run.records}
     if absent := sorted(asked - begun):
         return fails(f"{run.name}: no record of the stages {named(absent)}; resume the run")
-    if "train" in asked and (absent := _untrained(run)):
-        return fails(f"{run.name}: never trained: {named(absent)}")
+    if TRAIN in asked and (absent := _untrained(run)):
+        return fails(f"{run.name}: {NEVER_TRAINED}: {named(absent)}")
     return holds(f"{run.name}: records of all {len(asked)} stages")
 
 
@@ -28,7 +29,7 @@ def _untrained(run: ComparedRun) -> list[str]:
     models, which are in lower case, are known by what was begun."""
     ended = {record.cell for record in run.of(FINAL)}
     models = [name for name in _entries(run, "MODELS") if not name.islower()]
-    arms = {r.subject for r in run.records if r.stage == "train" and r.subject}
+    arms = {r.subject for r in run.records if r.stage == TRAIN and r.subject}
     for model, optimizer in product(models, _entries(run, "TRAIN_OPTIMIZERS") or [_DEFAULT]):
         arms.add(model if optimizer == _DEFAULT else f"{model}/{optimizer}")
     cells = [f"{arm}/s{seed}" for seed in _entries(run, "TRAIN_SEEDS") for arm in sorted(arms)]
