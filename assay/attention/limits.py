@@ -7,6 +7,8 @@ A file states them as a literal, of which every entry may be left out:
         "head_dims": [64, 128],
         "widest": 128,  # head dimension
         "lengths": 128,  # of queries and of keys, a multiple of it
+        "any_up_to": 128,  # and any length up to this: a block is as long as what is short
+        "most_queries": 16,  # then the other lengths here are those of keys
         "shortest": 128,
         "longest": 8192,
         "queries": "equal",  # to keys; or "at most keys", "at least keys"
@@ -35,6 +37,8 @@ class WorkloadLimits:
     head_dims: tuple[int, ...] = ()
     widest: int = 0
     lengths: int = 1
+    any_up_to: int = 0
+    most_queries: int = 0
     shortest: int = 1
     longest: int = 0
     queries: str = ""
@@ -66,7 +70,16 @@ class WorkloadLimits:
             "dtypes": f"{' and '.join(self.dtypes)} only",
             "head_dims": f"head dimensions of {', '.join(map(str, self.head_dims))} only",
             "widest": f"head dimensions of at most {self.widest}",
-            "lengths": f"lengths that are multiples of {self.lengths} only",
+            "lengths": (
+                f"lengths up to {self.any_up_to}, or multiples of {self.lengths}, only"
+                if self.any_up_to
+                else f"lengths that are multiples of {self.lengths} only"
+            ),
+            "most_queries": (
+                f"no more than {self.most_queries} queries"
+                if self.most_queries > 1
+                else "a single query only"
+            ),
             "shortest": f"no fewer than {self.shortest} tokens",
             "longest": f"no more than {self.longest} tokens",
             "queries": {
@@ -104,22 +117,42 @@ class WorkloadLimits:
             group = nearest(self.groups, spec.heads // spec.kv_heads)
             heads = spec.kv_heads * group if group > 1 else spec.heads
             changes |= {"heads": heads, "kv_heads": heads // group}
-        queries, keys = (self._length(n) for n in (spec.query_length, spec.key_length))
+        keys = self._length(spec.key_length)
+        queries = min(spec.query_length, self.most_queries) or self._length(spec.query_length)
         if self.queries == "equal":
-            queries = keys = (queries, keys)[turn % 2]
+            queries = keys = (queries, keys)[0 if self.most_queries else turn % 2]
         elif (self.queries == "at most keys" and queries > keys) or (
             self.queries == "at least keys" and queries < keys
         ):
             queries, keys = keys, queries
+        elif queries == keys and spec.query_length != spec.key_length and not self.most_queries:
+            most, least = ("most" in self.queries, "least" in self.queries)
+            fewer = most or (spec.query_length < spec.key_length and not least)
+            queries, keys = self._apart(keys, fewer=fewer)
         return replace(spec, query_length=queries, key_length=keys, **changes)
 
     def _length(self, length: int) -> int:
+        if max(length, self.shortest) <= self.any_up_to:
+            return max(length, self.shortest)
         whole = -(-max(length, self.shortest) // self.lengths) * self.lengths
         return min(whole, self.longest // self.lengths * self.lengths) if self.longest else whole
 
+    def _apart(self, length: int, *, fewer: bool) -> tuple[int, int]:
+        """Return fewer queries than keys or more, where rounding has made them the same `length`:
+        the one is a multiple longer, or shorter where that is too long; both are `length` where
+        neither is inside."""
+        longer = -(-(length + 1) // self.lengths) * self.lengths
+        if self.longest and longer > self.longest:
+            length, longer = max(length - self.lengths, self.shortest), length
+            length = length if self._is_length(length) else longer
+        return (length, longer) if fewer else (longer, length)
+
+    def _is_length(self, length: int) -> bool:
+        return not length % self.lengths or length <= self.any_up_to
+
     def _holds(self, name: str, spec: WorkloadSpec) -> bool:
-        lengths = (spec.query_length, spec.key_length)
-        queries, keys = lengths
+        queries, keys = spec.query_length, spec.key_length
+        lengths = (keys,) if self.most_queries else (queries, keys)
         match name:
             case "dtypes":
                 return spec.dtype in self.dtypes
@@ -128,7 +161,9 @@ class WorkloadLimits:
             case "widest":
                 return spec.head_dim <= self.widest
             case "lengths":
-                return not any(length % self.lengths for length in lengths)
+                return all(map(self._is_length, lengths))
+            case "most_queries":
+                return queries <= self.most_queries
             case "shortest":
                 return min(lengths) >= self.shortest
             case "longest":
@@ -172,7 +207,7 @@ def _contradiction(limits: WorkloadLimits) -> str | None:
     stated, (shortest, longest) = limits.as_dict, (limits.shortest, limits.longest)
     if longest and shortest > longest:
         return f"no length is within LIMITS = {stated}: shortest {shortest} > longest {longest}"
-    if longest and longest // limits.lengths * limits.lengths < shortest:
+    if longest and max(longest // limits.lengths * limits.lengths, limits.any_up_to) < shortest:
         return (
             f"no length is within LIMITS = {stated}: no multiple of {limits.lengths} is from "
             f"{shortest} to {longest}"

@@ -12,6 +12,7 @@ than a second one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 
 from assay.attention.limits import WorkloadLimits
@@ -23,6 +24,7 @@ from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 
 _LENGTHS, _HEAD_DIMS = (64, 128, 192, 256, 384, 1024), (64, 128, 32)  # of a workload that may run
+_FEW_QUERIES = (16, 1)  # of one where as many queries as keys are refused
 _ODD_DIMS, _ROUND_DIMS = (24, 80, 40, 96, 192), (16, 32, 64, 128, 256)
 _GROUPS = (1, 2, 3, 4, 8)
 _COMPILING_S, _COMPILING_RATIO = 0.25, 5  # a first call takes so long, and so many times a second
@@ -102,6 +104,7 @@ class _Search(LimitSearch[WorkloadLimits]):
         self, base: WorkloadSpec, dtypes: Sequence[str], *, layouts: Sequence[str], quick: bool
     ) -> Steps:
         """Look for each limit by itself."""
+        yield from self.few_queries(base)
         yield from self.dtypes(base, dtypes)
         yield from self.masks(base)
         yield from self.head_dims(base)
@@ -118,18 +121,29 @@ class _Search(LimitSearch[WorkloadLimits]):
         return False
 
     def base(self, dtypes: Sequence[str]) -> Steps:
-        """Returns the plainest workload that is not refused; None where all are."""
+        """Returns the plainest workload that is not refused, one of few queries where all others
+        are; None where all are."""
         choices = product(*map(enumerate, (_LENGTHS, _HEAD_DIMS, dtypes, (True, False))))
-        for choice in sorted(choices, key=lambda choice: sum(index for index, _ in choice)):
+        ordered = sorted(choices, key=lambda choice: sum(index for index, _ in choice))
+        for few, choice in product((0, *_FEW_QUERIES), ordered):
             (_, length), (_, head_dim), (_, dtype), (_, causal) = choice
             spec = WorkloadSpec(
-                batch=1, heads=2, kv_heads=2, query_length=length, key_length=length,
+                batch=1, heads=2, kv_heads=2, query_length=few or length, key_length=length,
                 head_dim=head_dim, dtype=dtype, causal=causal, seed=0,
             )  # fmt: skip
             fitted = self.limits.fitted(spec)
             if fitted and not (yield from self.refused(fitted)):
                 return fitted
         return None
+
+    def few_queries(self, base: WorkloadSpec) -> Steps:
+        """The most queries, where as many as keys are refused."""
+        queries, keys = base.query_length, base.key_length
+        if self.limits.most_queries or queries == keys:
+            return
+        many = partial(_with_queries, base)
+        if text := (yield from self.refused(many(keys))):
+            self.keep("most_queries", (yield from self.edge(many, queries, keys)), text)
 
     def dtypes(self, base: WorkloadSpec, dtypes: Sequence[str]) -> Steps:
         if not self.limits.dtypes:
@@ -166,13 +180,19 @@ class _Search(LimitSearch[WorkloadLimits]):
         """The multiple of all lengths, and the shortest and longest multiples of it."""
 
         def at(length: int) -> WorkloadSpec:
-            return replace(base, query_length=length, key_length=length)
+            queries = min(length, self.limits.most_queries or length)
+            return replace(base, query_length=queries, key_length=length)
 
         yield from self.multiples(at, base.key_length, longest=longest)
 
     def queries(self, base: WorkloadSpec) -> Steps:
         """Fewer and more queries than keys."""
         if self.limits.queries:
+            return
+        if most := self.limits.most_queries:
+            short = self.limits.fitted(replace(base, query_length=most, key_length=1))
+            if short and short.key_length < most and (text := (yield from self.refused(short))):
+                self.keep("queries", "at most keys", text)
             return
         length = base.key_length
         other = 2 * length
@@ -199,3 +219,7 @@ class _Search(LimitSearch[WorkloadLimits]):
             texts.append((yield from self.refused(replace(base, layout=layout))))
         if all(texts):
             self.keep("contiguous", True, texts[0])
+
+
+def _with_queries(base: WorkloadSpec, queries: int) -> WorkloadSpec:
+    return replace(base, query_length=queries)

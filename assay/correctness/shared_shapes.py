@@ -18,8 +18,9 @@ _SHAPE = ("batch", "heads", "kv_heads", "query_length", "key_length", "head_dim"
 _REPEATS = 2  # cases of a probe that differ in their values only
 # The looks of domain.py: with three dtypes in turn, causal and full, they are all six pairs of
 # these. On a CPU that has no instructions for it the third dtype is slow, so its forms are small.
+# Fewer queries than keys are in one block of queries, and in several of keys.
 _LOOKS = (
-    {"query_length": 33, "key_length": 65, "heads": 6, "kv_heads": 2, "head_dim": 24},
+    {"query_length": 33, "key_length": 161, "heads": 6, "kv_heads": 2, "head_dim": 24},
     {"query_length": 65, "key_length": 33, "heads": 4, "kv_heads": 1, "head_dim": 80},
     {"query_length": 1, "key_length": 1, "heads": 3, "kv_heads": 3, "head_dim": 256},
     {"query_length": 257, "key_length": 257, "head_dim": 128},
@@ -34,7 +35,7 @@ _OTHERS = (
     {"query_length": 33, "key_length": 33, "heads": 4, "head_dim": 32, "scale_percent": 250},
     {"query_length": 1, "key_length": 64, "heads": 4, "head_dim": 32},
     {"query_length": 129, "key_length": 65, "head_dim": 64, "scale_percent": 130},
-    {"query_length": 33, "key_length": 65, "heads": 4, "head_dim": 32, "scale_percent": 37},
+    {"query_length": 33, "key_length": 300, "heads": 4, "head_dim": 32, "scale_percent": 37},
 )
 
 

@@ -1,6 +1,7 @@
 """Kernels that compile for each shape: their cases share a few, and compiling is not counted."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -68,6 +69,29 @@ def test_shared_shapes_are_inside_limits():
     assert not any(map(refusal, few)) and not any(
         map(refusal, brought_to(few, PROBES["accuracy"].cases(CASES)))
     )
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("lengths", [1, 64, 128])
+def test_shared_shapes_have_fewer_queries_than_keys_in_several_blocks(lengths, causal):
+    """A public kernel ends its loop over keys at the block of its queries. Its 33 queries and 65
+    keys became 128 and 128, which hid that, and its other mistakes were the news."""
+    few = [s for s in shared(lengths=lengths) if s.causal == causal]
+    assert any(-(-s.query_length // 128) < -(-s.key_length // 128) for s in few), few
+
+
+def ends_at_its_queries(q, k, v, *, causal, scale):
+    """Eager attention in blocks of 128 whose loop over keys ends at the last block of queries."""
+    queries, keys = q.shape[2], k.shape[2]
+    assert queries % 128 == keys % 128 == 0
+    mask = (torch.arange(keys) < queries).expand(len(q), 1, queries, keys)
+    return eager.attention(q, k, v, causal=causal, scale=scale, mask=mask)
+
+
+def test_a_loop_over_keys_that_ends_at_the_block_of_queries_fails_in_shared_shapes():
+    names = [replace(spec, dtype="float32").name for spec in shared(lengths=128)]
+    verdict = assay.check(ends_at_its_queries, probes=["accuracy"], workloads=names)
+    assert verdict.failures and "keys are bounded by Sq" in verdict.failures[0].cause, str(verdict)
 
 
 def compiling(seen):

@@ -124,6 +124,29 @@ KERNELS = {
         WRONG_BACKWARD,
         "full",
     ),
+    "few queries": Restricted(
+        "assert queries <= 16 and queries <= keys",
+        {"most_queries": 16, "queries": "at most keys"},
+        {"seen.tril(keys - queries)": "seen.tril(keys - queries + (keys > 100))"},
+        "a query sees one future key",
+    ),
+    "one query": Restricted("assert queries == 1", {"most_queries": 1}),
+    "few queries and whole keys": Restricted(
+        "assert queries <= 64 and keys % 128 == 0", {"lengths": 128, "most_queries": 64}
+    ),
+    "a block as long as what is short": Restricted(
+        "assert not (keys % min(128, keys) or queries % min(128, queries))",
+        {"lengths": 128, "any_up_to": 128},
+        UNMASKED_TAIL,
+        "",
+    ),
+    "a block of 64 as long as what is short": Restricted(
+        "assert not (keys % min(64, keys) or queries % min(64, queries))",
+        {"lengths": 64, "any_up_to": 64},
+    ),
+    "a block of a power of two": Restricted(
+        "for n in (keys, queries):\n    assert n % 128 == 0 or n in (16, 32, 64)", {"lengths": 128}
+    ),
     "compiler": Restricted(
         "if keys % 32 or queries % 32:\n"
         '    raise CompileTimeAssertionFailure("at 3:4:\\n  x\\n32 keys")',
@@ -133,7 +156,15 @@ KERNELS = {
 
 
 # The others are for `make test-full`.
-QUICK = ("float16", "multiples of 128", "powers of two", "few tokens", "compiler")
+QUICK = (
+    "few queries",
+    "a block as long as what is short",
+    "float16",
+    "multiples of 128",
+    "powers of two",
+    "few tokens",
+    "compiler",
+)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +205,21 @@ def test_limits_may_be_computed_and_one_that_is_too_wide_is_told(tmp_path):
     path.write_text(path.read_text().replace("FRAMEWORK =", stated))
     verdict = assay.check(str(path), quick=True, probes=["shapes"], dtypes=DTYPES)
     assert verdict and "LIMITS = {'lengths': 32, 'groups': [1]}" in verdict.limits, str(verdict)
+
+
+def test_a_kernel_whose_supports_allows_few_queries_is_judged_on_them(tmp_path):
+    """A kernel for decoding said "no more than 16 queries" in `supports`. The search began with as
+    many queries as keys, gave up, and the check ended as NOT RUN with every case unsupported."""
+    path = Restricted("assert queries <= 16", {}).write(tmp_path / "decodes.py")
+    path.write_text(
+        path.read_text()
+        + "\n\ndef supports(spec, host):\n"
+        + '    return "no more than 16 queries" if spec.query_length > 16 else None\n'
+    )
+    verdict = assay.check(str(path), quick=True, dtypes=DTYPES)
+    assert verdict and "it takes no more than 16 queries (no more than 16" in verdict.limits
+    assert min(len(m.samples) for m in verdict.holding) >= 2, str(verdict)
+    assert sum("unsupported" in (m.reason or "") for m in verdict.measurements) == 0, str(verdict)
 
 
 def test_a_kernel_that_refuses_everything_is_not_judged(tmp_path):

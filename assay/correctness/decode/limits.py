@@ -42,9 +42,18 @@ class DecodeLimits(WorkloadLimits):
     def words(self) -> dict[str, str]:
         """Each limit in words that follow "it takes"."""
         texts = {
-            "lengths": f"multiples of {self.lengths} keys only",
+            "lengths": (
+                f"up to {self.any_up_to} keys, or multiples of {self.lengths}, only"
+                if self.any_up_to
+                else f"multiples of {self.lengths} keys only"
+            ),
             "shortest": f"no fewer than {self.shortest} keys",
             "longest": f"no more than {self.longest} keys",
+            "most_queries": (
+                f"no more than {self.most_queries} new tokens"
+                if self.most_queries > 1
+                else "a single new token only"
+            ),
             "new_tokens": f"{', '.join(map(str, self.new_tokens))} new tokens only",
             "batches": f"batches of {', '.join(map(str, self.batches))} only",
         }
@@ -61,7 +70,9 @@ class DecodeLimits(WorkloadLimits):
             batch=nearest(self.batches or (spec.batch,), spec.batch),
             heads=nearest(self.groups or (group,), group) * spec.kv_heads,
             kv_heads=spec.kv_heads,
-            query_length=min(nearest(self.new_tokens or (new,), new), inside.key_length),
+            query_length=min(
+                nearest(self.new_tokens or (new,), new), inside.key_length, self.most_queries or new
+            ),
         )
 
 
@@ -108,12 +119,25 @@ def _all_limits(
     yield from several("dtypes", generator.dtypes, "dtype")
     yield from several("head_dims", sorted(widths), "head_dim")
     yield from several("new_tokens", _NEW, "query_length")
+    yield from _most_new_tokens(search, base)
     yield from several("batches", sorted(_BATCHES), "batch")
     groups = [replace(base, heads=group * kv_heads) for group in sorted(_GROUPS)]
     yield from search.choice("groups", groups, sorted(_GROUPS))
     yield from search.multiples(
         lambda keys: replace(base, key_length=keys), base.key_length, longest=_LONGEST
     )
+
+
+def _most_new_tokens(search: LimitSearch[DecodeLimits], base: WorkloadSpec) -> Steps:
+    """Keep how many new tokens are taken, where it is all up to some number."""
+    taken = search.limits.new_tokens
+    if not taken or taken != _NEW[: len(taken)]:
+        return
+    text = search.refusals.pop("new_tokens")
+    search.limits = replace(search.limits, new_tokens=())
+    ends = (taken[-1], _NEW[len(taken)])
+    most = yield from search.edge(lambda count: replace(base, query_length=count), *ends)
+    search.keep("most_queries", most, text)
 
 
 def _widths(generator: DecodeCases) -> tuple[int, ...]:
