@@ -15,6 +15,7 @@ A file states them as a literal, of which every entry may be left out:
         "masks": "causal",  # or "full"
         "groups": [1, 2, 4],  # query heads for each kv head
         "contiguous": True,
+        "batch_heads": 65535,  # the most batch entries x query heads
     }
 """
 
@@ -45,6 +46,7 @@ class WorkloadLimits:
     masks: str = ""
     groups: tuple[int, ...] = ()
     contiguous: bool = False
+    batch_heads: int = 0
 
     @property
     def as_dict(self) -> dict[str, Any]:
@@ -94,6 +96,7 @@ class WorkloadLimits:
                 else f"groups of {groups} query heads only"
             ),
             "contiguous": "contiguous arrays only",
+            "batch_heads": f"no more than {self.batch_heads:,} batch entries x heads",
         }
         return {name: texts[name] for name in self.as_dict if name in texts}
 
@@ -117,6 +120,9 @@ class WorkloadLimits:
             group = nearest(self.groups, spec.heads // spec.kv_heads)
             heads = spec.kv_heads * group if group > 1 else spec.heads
             changes |= {"heads": heads, "kv_heads": heads // group}
+        if self.batch_heads:
+            heads = changes.get("heads", spec.heads)
+            changes["batch"] = max(1, min(spec.batch, self.batch_heads // heads))
         keys = self._length(spec.key_length)
         queries = min(spec.query_length, self.most_queries) or self._length(spec.query_length)
         if self.queries == "equal":
@@ -175,6 +181,8 @@ class WorkloadLimits:
                 return spec.causal == (self.masks == MASKS[0])
             case "groups":
                 return spec.heads // spec.kv_heads in self.groups
+            case "batch_heads":
+                return spec.batch * spec.heads <= self.batch_heads
         return spec.layout in CONTIGUOUS
 
 

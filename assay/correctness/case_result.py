@@ -3,14 +3,14 @@
 import sys
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 from assay.correctness import judge, second_process
 from assay.correctness.refusal import refusal_text
 from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
-from assay.instruments import guard
+from assay.instruments import guard, launches
 from assay.instruments.guard import Tampered
 from assay.instruments.out_of_memory import ran_out
 from assay.records.durable import is_full
@@ -20,6 +20,7 @@ from assay.subjects.outcome import Unsupported, apply_probe, device_lost, lack_o
 from assay.subjects.sequence import framework_of
 from assay.workloads.spec import WorkloadSpec
 
+_PLAIN = (64, 128, 256)  # lengths of workloads that most kernels take
 FAILED = ("failed", "oom")
 
 
@@ -61,7 +62,10 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
     except Exception as error:
         if device_lost(error) or is_full(error):
             raise  # nothing works here any more; a new process goes on, or once there is space
-        if refusal := refusal_text(error):
+        refusal = refusal_text(error) or launches.beyond_grid(error, spec.batch * spec.heads)
+        if not refusal and launches.was_refused(error) and _launches_nothing(tested, spec):
+            refusal = f"every launch is refused ({type(error).__name__}: {first_line(error, 200)})"
+        if refusal:
             return CaseResult(spec=spec, status="unsupported", reason=refusal)
         traceback.print_exception(error, file=sys.stderr)
         reason = f"raises {type(error).__name__}: {first_line(error, 300)}"
@@ -70,6 +74,27 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
             status, reason = "oom", lack_of_memory(error, reason)[1]  # not run is not passed over
         return CaseResult(spec=spec, status=status, reason=reason)
     return _case_result(spec, measurements)
+
+
+def _launches_nothing(tested: TestedImplementation, spec: WorkloadSpec) -> bool:
+    """Return whether launches are refused on plain workloads too, and none is taken."""
+    refused = False
+    for size in _PLAIN:
+        whole = {"query_length": size, "key_length": size, "head_dim": min(size, 128)}
+        plain = replace(spec, batch=1, **whole)
+        if isinstance(tested, TestedImplementation):
+            plain = tested.implementation.limits.fitted(plain) or plain
+        try:
+            call = tested.bind(plain)
+            call()
+            call.synchronize()
+        except Exception as error:
+            if device_lost(error):
+                raise
+            refused = refused or launches.was_refused(error)
+            continue
+        return False
+    return refused
 
 
 def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> CaseResult:

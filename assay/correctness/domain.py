@@ -20,6 +20,10 @@ from assay.correctness.limit_search import LimitSearch, Steps
 from assay.correctness.refusal import Outcome, outcome
 from assay.correctness.shared_shapes import looks as awkward_looks
 from assay.correctness.shared_shapes import shapes as shared_shapes
+from assay.instruments.launches import GRID_AXIS, was_refused
+from assay.records.foreign_text import first_line
+from assay.records.verdicts import LIMITS
+from assay.subjects.outcome import Begin, device_lost
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 
@@ -63,11 +67,13 @@ def find(
     takes: Callable[[WorkloadSpec], bool],
     layouts: Sequence[str],
     quick: bool,
+    gpu: bool = False,
 ) -> Steps:
     """Yield what is called next; returns the Domain. Declared limits are not looked for again.
 
-    `takes` tells without a call whether a workload is not refused; `layouts` are those that the
-    framework's arrays can have.
+    On a GPU the end of a grid's axis is looked for too, unless the check is `quick`. `takes` tells
+    without a call whether a workload is not refused; `layouts` are those that the framework's
+    arrays can have.
     """
     search = _Search(name=name, bind=bind, limits=declared)
     base = yield from search.base(dtypes)
@@ -79,6 +85,8 @@ def find(
     ]
     if (yield from search.any_refused(looks)):
         yield from search.all_limits(base, dtypes, layouts=layouts, quick=quick)
+    if gpu and not quick:
+        yield from search.batch_heads(base)
     few = shared_shapes(base, dtypes, search.limits, takes) if search.compiles else ()
     return Domain(limits=search.limits, refusals=search.refusals, shapes=tuple(few))
 
@@ -209,6 +217,30 @@ class _Search(LimitSearch[WorkloadLimits]):
             self.keep("queries", "at most keys", more)
         elif fewer:
             self.keep("queries", "at least keys", fewer)
+
+    def batch_heads(self, base: WorkloadSpec) -> Steps:
+        """The end of a grid's axis, where a launch beyond it is refused and one before is not."""
+        tiny = {"batch": 1, "heads": 1, "kv_heads": 1, "query_length": 1, "key_length": 1}
+        spec = self.limits.fitted(replace(base, **tiny, head_dim=16))
+        if self.limits.batch_heads or spec is None:
+            return
+        yield Begin(self.name, LIMITS, spec.name)
+        error = self._raised(spec, GRID_AXIS // spec.heads + 1)
+        if error and was_refused(error) and not self._raised(spec, GRID_AXIS // spec.heads):
+            text = f"{type(error).__name__}: {first_line(error, 200)}"
+            self.keep("batch_heads", GRID_AXIS, text)
+
+    def _raised(self, spec: WorkloadSpec, repeats: int) -> Exception | None:
+        """What a call on a repeated batch raises, with a backward pass where there is one."""
+        try:
+            call = self.bind(spec).repeated(repeats)
+            call.gradients() if call.has_backward else call()
+            call.synchronize()
+        except Exception as error:
+            if device_lost(error):
+                raise
+            return error
+        return None
 
     def layouts(self, base: WorkloadSpec, layouts: Sequence[str]) -> Steps:
         tried = [layout for layout in _WITH_GAPS if layout in layouts]

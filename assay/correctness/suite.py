@@ -204,6 +204,7 @@ def _with_limits(
             takes=tested.takes,
             layouts=framework.layouts(),
             quick=generator.quick,
+            gpu=generator.gpu,
         )
     if own_domain.reason:
         yield note(tested, verdicts.LIMITS, own_domain.reason, own_domain.limits.as_dict)

@@ -13,6 +13,7 @@ from assay import plugins
 from assay.attention import interpreted
 from assay.errors import BadInput
 from assay.host import Host
+from assay.instruments import launches
 from assay.instruments.guard import Tampered
 from assay.instruments.out_of_memory import held_by_others, ran_out
 from assay.records.durable import is_full
@@ -56,7 +57,8 @@ def outcome_of(
         raise error  # nothing works here any more; a new process goes on, or once there is space
     status: Status = "failed"
     reason = f"{type(error).__name__}: {error}"
-    if words := interpreted.refusal_of(error):
+    rows = workload.batch * workload.heads if workload else 0
+    if words := interpreted.refusal_of(error) or launches.beyond_grid(error, rows):
         status, reason = "unsupported", words
     elif isinstance(error, BadInput | WrongAnswer | InputsChanged | Tampered):
         reason = str(error)

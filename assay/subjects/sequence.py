@@ -120,6 +120,12 @@ class SequenceSubject:
         bound = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
         return replace(bound, in_second_process=self.in_second_process)
 
+    def repeated(self, count: int) -> "SequenceSubject":
+        """The same on its batch `count` times, for sizes that only the device can hold."""
+        arrays = (self.framework.tiled(array, count) for array in (*self.inputs, self.grad_out))
+        *inputs, grad_out = arrays
+        return replace(self, inputs=tuple(inputs), grad_out=grad_out)
+
     def renewed(self, change: InputChange) -> "SequenceSubject":
         times = change.multipliers(self.workload.spec)
         arrays = zip(self.inputs, INPUTS, strict=True)

@@ -73,7 +73,7 @@ def expanded(array: jax.Array, shape: Sequence[int]) -> jax.Array:
 
 def tiled(array: jax.Array, count: int) -> jax.Array:
     """The array `count` times along its first axis, in memory."""
-    return jnp.concatenate([array] * count, axis=0)
+    return jnp.tile(array, (count, *(1 for _ in array.shape[1:])))
 
 
 def stretched(array: jax.Array, axis: int, length: int) -> jax.Array:

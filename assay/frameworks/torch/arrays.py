@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
+from assay.instruments.launches import was_refused
 from assay.instruments.out_of_memory import ran_out
 
 _multiply = np.multiply  # bound before any code of a user's is loaded
@@ -294,4 +295,6 @@ def empty_cache(device: str) -> None:
 
 def device_lost(error: BaseException) -> bool:
     """True where a CUDA error left the device unusable, such as an illegal memory access."""
-    return type(error).__name__ == "AcceleratorError" and not ran_out(error)
+    if type(error).__name__ != "AcceleratorError":
+        return False
+    return not ran_out(error) and not was_refused(error)
