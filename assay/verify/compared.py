@@ -31,6 +31,8 @@ class TrackerOrigin:
     mirrored: bool  # assay made it, so its configuration is symbols
     read_as: Mapping[str, str]  # symbol or metric -> its own name there
     unsaid: tuple[str, ...]  # what it does not say
+    keys: Mapping[str, str] = field(default_factory=dict)  # its own name of a symbol -> the symbol
+    unknown: frozenset[str] = frozenset()  # keys of its program that no name of ours stands for
     remarks: tuple[str, ...] = ()
 
 

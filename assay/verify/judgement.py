@@ -48,9 +48,14 @@ def compare(
     explained: Mapping[str, str],
     remote: str | None = None,
 ) -> RunComparison:
-    """Runs as they are to be compared; what is named and does not differ is refused."""
+    """Runs as they are to be compared; what is named and does not differ is refused. A name of
+    another program stands for the symbol that it was read as."""
+    symbols = {own: ours for run in runs if run.origin for own, ours in run.origin.keys.items()}
     comparison = RunComparison(
-        runs=runs, treatment=tuple(treatment), explained=dict(explained), remote=remote
+        runs=runs,
+        treatment=tuple(symbols.get(name, name) for name in treatment),
+        explained={symbols.get(name, name): why for name, why in explained.items()},
+        remote=remote,
     )
     for name in comparison.treatment:
         if name in YARDSTICKS:

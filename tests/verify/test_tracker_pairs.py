@@ -7,7 +7,7 @@ from trackers.tracked_runs import write
 
 from assay.errors import BadInput
 from assay.verify.compared import RunComparison
-from assay.verify.judgement import judge
+from assay.verify.judgement import compare, judge
 from assay.verify.trackers.runs import load, load_all
 
 NANO = {
@@ -165,8 +165,51 @@ def exported(path, **changes):
 def test_a_run_that_says_nothing_passes_nothing(tmp_path):
     made = findings(exported(tmp_path / "a.json"), exported(tmp_path / "b.json"))
     held = {f.check for f in made if f.verdict == "holds"} - {"tracker_names"}
-    assert held <= {"outcomes", "differences", "last_step", "seeds"}
+    assert held <= {"outcomes", "last_step"}
     assert any(f.verdict == "not tested" and "TRAIN_WARMUP" in f.reason for f in made)
+
+
+FOUNDING = {
+    "batch_size": 8, "gradient_accumulation": 8, "learning_rate": 6e-4, "max_time": 7200,
+    "compile_model": True, "git_commit": "a" * 40,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        ({"gradient_accumulation": 4}, "batch"),
+        ({"compile_model": False}, "compiled"),
+        ({"max_time": 3600}, "stop_rule"),
+        ({"learning_rate": 1e-3}, "learning_rate"),
+        ({"git_commit": "b" * 40}, "differences"),
+        ({"devices": 4}, "hardware"),
+        ({"batch_size": 4, "gradient_accumulation": 16}, None),
+    ],
+)
+def test_the_keys_of_the_founding_check_are_read(tmp_path, change, check):
+    """8x8 against 8x4 held as a batch of 8, compiled against not was not tested, and explaining
+    the key made the pair fair where tested."""
+    first = exported(tmp_path / "a.json", config=FOUNDING | {"devices": 1})
+    second = exported(tmp_path / "b.json", config=FOUNDING | {"devices": 1} | change)
+    assert check in failing(first, second) if check else not failing(first, second) - {"seeds"}
+    made = findings(first, second)
+    assert not any("not said" in f.reason for f in made if f.verdict == "holds")
+    explained = dict.fromkeys(change, "so it is")
+    if check in ("batch", "compiled", "stop_rule", "learning_rate"):
+        pair = compare(load_all((first, second)), treatment=(), explained=explained)
+        assert check in {f.check for f in judge(pair) if f.verdict == "fails"}
+
+
+def test_an_unknown_key_that_differs_is_no_explanation(tmp_path):
+    """What a key of another program does is not known here, so a reason excuses nothing."""
+    first = exported(tmp_path / "a.json", config=FOUNDING | {"shuffle_buffer": 7})
+    second = exported(tmp_path / "b.json", config=FOUNDING | {"shuffle_buffer": 8})
+    pair = {"runs": load_all((first, second)), "explained": {"shuffle_buffer": "no matter"}}
+    made = judge(compare(**pair, treatment=()))
+    assert any("an unknown key" in f.reason for f in made if f.verdict == "fails")
+    made = judge(compare(load_all((first, second)), treatment=["shuffle_buffer"], explained={}))
+    assert "differences" not in {f.check for f in made if f.verdict == "fails"}
 
 
 def test_last_losses_of_different_steps_are_noticed_without_tokens(tmp_path):

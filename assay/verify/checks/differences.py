@@ -33,6 +33,8 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     ]
     if silent:
         findings.append(not_tested(f"said by one run only: {', '.join(sorted(silent))}"))
+    if not any(value for run in comparison.runs for value in _facts(run).values()):
+        findings.append(not_tested("neither run says how it was made"))
     return findings or [holds("the two runs differ in nothing")]
 
 
@@ -70,7 +72,10 @@ def _judged(comparison: RunComparison, name: str, words: str) -> CheckFinding:
     unread = any(name.startswith(start) and not by & stages for start, by in READ_BY.items())
     if name in INERT or unread:
         return holds(f"{words}: without influence")
-    if reason := comparison.explained.get(name):
+    reason = comparison.explained.get(name)
+    if reason and any(run.origin and name in run.origin.unknown for run in comparison.runs):
+        return fails(f"{words}: an unknown key, which no explanation excuses ({reason})")
+    if reason:
         return holds(f"{words}: {reason}")
     return fails(f"{words}: neither the treatment nor explained")
 

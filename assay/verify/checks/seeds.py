@@ -7,6 +7,7 @@ from assay.verify.compared import RunComparison
 from assay.verify.finding import CheckFinding, alike, fails, holds, named, not_tested
 
 FEWEST = 3
+_UNSAID = "not said"
 _FAR = 6.0  # standard deviations of all others
 _SMALL = 0.01  # of the loss: below it, nothing is far
 
@@ -16,7 +17,8 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     for place, record in comparison.ends():
         if record.value is not None:
             arm = f"{place.removesuffix(record.cell)}{record.subject}"
-            arms[arm][str((record.data or {}).get("seed", "not said"))] = record.value
+            seed = (record.data or {}).get("seed")
+            arms[arm][_UNSAID if seed is None else str(seed)] = record.value
     if not arms:
         trained = any(r.stage == "train" for run in comparison.runs for r in run.records)
         return [not_tested("no last loss, so no seeds are compared")] if trained else []
@@ -32,8 +34,9 @@ def look(comparison: RunComparison) -> list[CheckFinding]:
     ]
 
 
-def _listed(losses: dict[str, float]) -> str:
-    return ", ".join(sorted(losses))
+def _listed(losses: dict[str, float]) -> str | None:
+    """The seeds of an arm; None where one is not said."""
+    return None if _UNSAID in losses else ", ".join(sorted(losses))
 
 
 def _outliers(arms: dict[str, dict[str, float]]) -> list[CheckFinding]:

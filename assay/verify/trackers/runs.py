@@ -137,7 +137,7 @@ def _of_others(name: str, runs: list[TrackerRun]) -> ComparedRun:
         made, metric_names = of_history(each, read_config(each), runs=len(runs))
         records += made
         names |= metric_names
-    run = _run(first, read, first.metadata.versions, commit=first.metadata.commit, dirty=None)
+    run = _run(first, read, first.metadata.versions, commit=read.commit, dirty=None)
     unsaid = [symbol for symbol in _ASKED if symbol not in read.symbols]
     facts = {"devices": run.devices, "versions": run.versions, "seed": read.seed}
     unsaid += [fact for fact, value in facts.items() if value in (None, {})]
@@ -152,6 +152,8 @@ def _of_others(name: str, runs: list[TrackerRun]) -> ComparedRun:
             mirrored=False,
             read_as=names,
             unsaid=tuple(unsaid),
+            keys=read.keys,
+            unknown=frozenset(read.rest),
             remarks=_remarks(runs),
         ),
     )
@@ -171,7 +173,7 @@ def _run(
 ) -> Run:
     """`run.json` of a tracker's run; a key that it does not say is null."""
     machine = tracked.metadata
-    count = machine.gpu_count if machine.gpu_name else None
+    count = read.devices or (machine.gpu_count if machine.gpu_name else None)
     gpu = {"kind": "cuda", "name": machine.gpu_name, "memory_bytes": machine.gpu_memory_bytes}
     host: dict[str, Any] = {
         "devices": [{**gpu, "index": index} for index in range(count or 0)],
@@ -189,7 +191,7 @@ def _run(
         reasons={},
         batch=[int(batch)] if batch.isdecimal() else None,
         devices=[f"cuda:{index}" for index in range(count)] if count else None,
-        compiled=compiled in ("y", "True", "true") if compiled is not None else None,
+        compiled=compiled == "y" if compiled is not None else None,
         dtype=[read.dtype] if read.dtype else None,
         dataset=read.symbols.get("TRAIN_DATASET"),
         commit=commit,
