@@ -27,6 +27,12 @@ LONG = (511, 512, 513, 1023, 1024, 1025)
 HEADS = ((1, 1), (2, 2), (3, 3), (2, 1), (4, 1), (8, 1), (4, 2), (6, 2), (8, 2), (3, 1), (9, 3))
 HEAD_DIMS = (16, 32, 64, 64, 128, 128, 256, 24, 40, 80, 96, 192)
 SCALES = (100, 100, 37, 250)
+# Query and kv heads as models have them, a batch whose entries times kv heads are more than 256,
+# and causal lengths of several tiles of any kernel. Head dimensions are small: all are in each
+# check, quick too.
+MODEL_HEADS = ((32, 8), (64, 8), (40, 40), (128, 1))
+MODEL_BATCH = 33
+MODEL_LENGTHS = (1025, 512, 257)
 
 # Multiplications of one product of a random case, above which its head dimension is a small one:
 # without instructions for it, a CPU takes 10 s for a backward of 33 million in bfloat16. For the
@@ -47,6 +53,7 @@ class CaseGenerator:
     dtypes: tuple[str, ...] = DTYPES
     accepts: frozenset[str] = frozenset()
     configs: tuple[str, ...] = ()
+    models: bool = True  # whether shapes of models are among the cases
 
     def spec(self, *, length: int | None = None, **changes: Any) -> WorkloadSpec:
         """Return a small causal case in the first dtype with `changes`; `length` sets both."""
@@ -63,6 +70,25 @@ class CaseGenerator:
     def half(self) -> str:
         """Return the first half-precision dtype, or the only dtype there is."""
         return next((dtype for dtype in self.dtypes if dtype != "float32"), self.dtypes[0])
+
+    def of_models(self) -> list[WorkloadSpec]:
+        """Return short causal cases with the heads of models, and one with a large batch."""
+        shapes = [(1, *heads, 33) for heads in MODEL_HEADS] + [(MODEL_BATCH, 16, 8, 17)]
+        return [
+            self.spec(
+                batch=batch, heads=heads, kv_heads=kv_heads, length=length, head_dim=16,
+                dtype=self.dtypes[turn % len(self.dtypes)],
+            )
+            for turn, (batch, heads, kv_heads, length) in enumerate(shapes)
+        ] if self.models else []  # fmt: skip
+
+    def long(self) -> list[WorkloadSpec]:
+        """Return long causal cases; the longest is in the first dtype, which no CPU is slow in."""
+        lengths = enumerate(MODEL_LENGTHS if self.models else ())
+        return [
+            self.spec(length=n, kv_heads=1, head_dim=16, dtype=self.dtypes[turn % len(self.dtypes)])
+            for turn, n in lengths
+        ]
 
     def random(self, count: int, purpose: str) -> list[WorkloadSpec]:
         """Return `count` random cases, the same for the same seed and purpose."""
@@ -155,6 +181,19 @@ def in_order(specs: Sequence[WorkloadSpec]) -> tuple[list[WorkloadSpec], int]:
     return [*needed, *rest], min(len(ordered), max(FEWEST_CASES, len(needed)))
 
 
+def shapes_of_models(spec: WorkloadSpec) -> set[tuple[str, Any]]:
+    """Return what a case has of the shapes of models, and a defect may depend on."""
+    length, shapes = min(spec.query_length, spec.key_length), set()
+    if spec.heads >= MODEL_HEADS[0][0]:
+        kind = "one" if spec.kv_heads == 1 else "as many" if spec.kv_heads == spec.heads else "few"
+        shapes.add(("many heads", f"{kind} kv"))
+    if spec.batch >= MODEL_BATCH:
+        shapes.add(("large batch", True))
+    if spec.causal and length >= MODEL_LENGTHS[-1]:
+        shapes.add(("long causal", length >= MODEL_LENGTHS[0] - 1))
+    return shapes
+
+
 def features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
     """Return what a defect may depend on. A mask also does so together with the lengths: it hides
     rows of queries from all keys only where there are more queries than keys."""
@@ -170,7 +209,7 @@ def features(spec: WorkloadSpec) -> set[tuple[str, Any]]:
         ("values", spec.values),
         ("layout", spec.layout),
         ("extras", spec.extras),
-    }
+    } | shapes_of_models(spec)
 
 
 def cost(spec: WorkloadSpec) -> int:

@@ -1,7 +1,7 @@
 """Few shapes for all probes, for kernels that compile anew for each shape.
 
 Such a kernel spends its time in the compiler: with cases of a hundred shapes it would be given up
-on before it had shown anything. All its cases are brought to a dozen shapes, which have between
+on before it had shown anything. All its cases are brought to 17 shapes, which have between
 them what defects depend on, and differ in their values.
 """
 
@@ -37,6 +37,14 @@ _OTHERS = (
     {"query_length": 129, "key_length": 65, "head_dim": 64, "scale_percent": 130},
     {"query_length": 33, "key_length": 300, "heads": 4, "head_dim": 32, "scale_percent": 37},
 )
+# Shapes of models: long causal ones, a large batch, and heads with few, as many or one kv head.
+_OF_MODELS = (
+    {"batch": 1, "query_length": 1025, "key_length": 1025, "kv_heads": 1, "head_dim": 16},
+    {"batch": 33, "query_length": 17, "key_length": 17, "heads": 64, "kv_heads": 8, "head_dim": 16},
+    {"batch": 1, "query_length": 512, "key_length": 512, "kv_heads": 1, "head_dim": 16},
+    {"batch": 1, "query_length": 33, "key_length": 33, "heads": 40, "kv_heads": 40, "head_dim": 16},
+    {"batch": 1, "query_length": 33, "key_length": 33, "heads": 128, "kv_heads": 1, "head_dim": 16},
+)
 
 
 def looks(base: WorkloadSpec, dtypes: Sequence[str]) -> list[WorkloadSpec]:
@@ -50,12 +58,10 @@ def shapes(
     limits: WorkloadLimits,
     takes: Callable[[WorkloadSpec], bool],
 ) -> list[WorkloadSpec]:
-    """Return at most a dozen workloads of different shapes inside limits, the looks first. What is
-    refused for its scale alone has the usual one."""
-    plain = [
-        replace(spec, layout="plain")
-        for spec in (*looks(base, dtypes), *_forms(base, dtypes, _OTHERS))
-    ]
+    """Return at most 17 workloads of different shapes inside limits, the looks first. What
+    is refused for its scale alone has the usual one."""
+    forms = (_LOOKS, _OTHERS, _OF_MODELS)
+    plain = [replace(spec, layout="plain") for each in forms for spec in _forms(base, dtypes, each)]
     fitted = [limits.fitted(spec, turn) for turn, spec in enumerate(plain)]
     usual = [
         replace(spec, scale_percent=100) if spec and not takes(spec) else spec for spec in fitted

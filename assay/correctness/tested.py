@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from assay.attention.contract import Implementation
 from assay.captures.inputs import make
-from assay.correctness.cases import CaseGenerator
+from assay.correctness.cases import CaseGenerator, shapes_of_models
 from assay.correctness.second_process import SecondProcessResult
 from assay.host import Host
 from assay.subjects.contract import SOURCE
 from assay.subjects.sequence import SequenceSubject, bind_loaded
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.workload import Workload
 
 SecondResults = Callable[[WorkloadSpec], SecondProcessResult | None]
 
@@ -37,16 +39,31 @@ class TestedImplementation:
         words = self.implementation.precision.words("float32")
         return f"{SOURCE}; {words}" if words else SOURCE
 
+    @property
+    def has_backward(self) -> bool:
+        """Whether it has a backward on the device of its cases."""
+        return self.implementation.has_backward(self._here)
+
     def takes(self, spec: WorkloadSpec) -> bool:
         """Return whether it does not refuse a case, without calling it."""
-        here = replace(
-            self.host, devices=tuple(d for d in self.host.devices if d.label == self.device)
-        )
-        return self.implementation.refusal(spec, here) is None
+        return self.implementation.refusal(spec, self._here) is None
+
+    @property
+    def _here(self) -> Host:
+        """The host with the device of its cases alone."""
+        own = tuple(d for d in self.host.devices if d.label == self.device)
+        return replace(self.host, devices=own)
 
     def bind(self, spec: WorkloadSpec) -> SequenceSubject:
-        call = bind_loaded(self.implementation, make(spec), host=self.host, device=self.device)
+        workload = _held(spec) if shapes_of_models(spec) else make(spec)
+        call = bind_loaded(self.implementation, workload, host=self.host, device=self.device)
         return replace(call, in_second_process=self.in_second_process)
+
+
+@lru_cache(maxsize=16)
+def _held(spec: WorkloadSpec) -> Workload:
+    """The arrays of a case that several probes have: its reference is computed once."""
+    return make(spec)
 
 
 def case_generator(

@@ -1,7 +1,7 @@
 """The right answer of a sequence workload, and how far from it is still right."""
 
 from contextlib import nullcontext
-from functools import lru_cache
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,12 +16,20 @@ from assay.workloads.workload import Workload
 
 _FEW_SCORES = 1 << 22  # whose products take no longer in one thread
 _MOST_SCORES = 1 << 24  # of a workload; of more, only a sample of the results is looked at
+# Computed once for each workload, and kept for as long as that is held.
+_known: WeakKeyDictionary[Workload, dict[tuple[str, Precision], Expected]] = WeakKeyDictionary()
 
 
-@lru_cache(maxsize=8)
 def expected(workload: Workload, device: str = "cpu", precision: Precision = PLAIN) -> Expected:
     """The reference's results for a workload and the budget of each tensor; `device` may help
     where there is much to compute, `precision` is what an implementation declares."""
+    known = _known.setdefault(workload, {})
+    if (device, precision) not in known:
+        known[device, precision] = _computed(workload, device, precision)
+    return known[device, precision]
+
+
+def _computed(workload: Workload, device: str, precision: Precision) -> Expected:
     words = precision.words(workload.spec.dtype)
     source = f"{SOURCE}; {words}" if words else SOURCE
     if scores(workload.spec) > _MOST_SCORES:

@@ -128,12 +128,12 @@ def test_a_kernel_that_compiles_for_each_shape_gets_its_cases_in_time():
     seen, probes = set(), ["accuracy", "gradients", "shapes", "metamorphic"]
     verdict = assay.check(compiling(seen), probes=probes, budget_s=4)
     assert verdict, str(verdict)
-    assert "it compiles for each shape, so all cases share 12 of them" in str(verdict)
+    assert "it compiles for each shape, so all cases share 17 of them" in str(verdict)
     counts = {m.metric: len(m.samples) for m in verdict.holding}
     assert set(counts) == set(probes) and min(counts.values()) >= FEWEST_CASES, counts
-    # The twelve, one more to find limits from, and kv heads written out.
-    assert sum(key[0] == "forward" for key in seen) <= 18
-    assert sum(key[0] == "backward" for key in seen) <= 13
+    # The seventeen, one more to find limits from, and kv heads written out.
+    assert sum(key[0] == "forward" for key in seen) <= 23
+    assert sum(key[0] == "backward" for key in seen) <= 18
 
 
 @pytest.mark.slow

@@ -45,9 +45,7 @@ def test_the_sample_is_what_the_whole_reference_has_there(name):
 def sampled(monkeypatch):
     """Every workload counts as large."""
     monkeypatch.setattr(expectation, "_MOST_SCORES", 0)
-    expected.cache_clear()
     yield
-    expected.cache_clear()
 
 
 @pytest.mark.parametrize("name", ["eager", "sdpa", "flash2_torch"])

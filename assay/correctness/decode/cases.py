@@ -8,6 +8,7 @@ from assay.workloads.spec import WorkloadSpec
 WIDTHS = (64, 128)  # of a head
 ROWS = (256, 288)  # of latents: 288 is 256 and 32 that are rotated
 KEYS = (1, 63, 113, 127, 128, 129, 1023)  # around tiles, and primes far from any
+LONG, BATCH = 4097, 17  # as servers have them: keys of one sequence, and sequences
 GROUPS = (1, 3, 4, 8)  # query heads of a kv head
 
 

@@ -28,15 +28,16 @@ _LOUD = {"float32": 8e3, "bfloat16": 8e3, "float16": 300.0}
 
 
 def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
-    """Return causal cases with lengths of one and of several tiles, equal and not."""
+    """Return causal cases with lengths of one, several and many tiles, equal and not."""
     pairs = ((33, 33), (65, 129))
     if not generator.quick:
         pairs = ((2, 2), *pairs, (130, 130), (129, 65))
-    return [
+    specs = [
         generator.spec(query_length=q, key_length=k, kv_heads=1 + number % 2, dtype=dtype)
         for number, (q, k) in enumerate(pairs)
         for dtype in generator.dtypes
     ]
+    return generator.long() + specs
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:

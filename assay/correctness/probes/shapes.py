@@ -16,7 +16,8 @@ HEAD_DIMS = (8, 16, 24, 32, 40, 64, 80, 96, 128, 160, 192, 256)
 
 
 def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
-    """Return each axis swept by itself, every case causal and full; dtypes take turns."""
+    """Return each axis swept by itself, every case causal and full, and the shapes of models,
+    causal; dtypes take turns."""
     quick = generator.quick
     equal = (1, 63, 64, 65, 113) if quick else (*LENGTHS, *LONG)
     unequal = UNEQUAL[1:6:2] if quick else (*UNEQUAL, *LONG_UNEQUAL)
@@ -28,11 +29,15 @@ def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
         specs += [generator.spec(head_dim=d, length=65, scale_percent=130) for d in HEAD_DIMS]
         specs += [generator.spec(batch=b, length=17) for b in (2, 3, 5, 7, 16)]
     dtypes = generator.dtypes
-    return [
-        replace(spec, dtype=dtypes[(number + shift) % len(dtypes)], causal=causal)
-        for number, spec in enumerate(specs)
-        for shift, causal in enumerate((True, False))
-    ]
+    return (
+        generator.of_models()
+        + generator.long()
+        + [
+            replace(spec, dtype=dtypes[(number + shift) % len(dtypes)], causal=causal)
+            for number, spec in enumerate(specs)
+            for shift, causal in enumerate((True, False))
+        ]
+    )
 
 
 def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measurement]:

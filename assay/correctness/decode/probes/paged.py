@@ -1,7 +1,7 @@
 """Pages in any order, NaN in all that no sequence has written."""
 
 from assay.correctness import judge
-from assay.correctness.decode.cases import DecodeCases
+from assay.correctness.decode.cases import BATCH, DecodeCases
 from assay.correctness.refusal import refusal_text
 from assay.host import Host
 from assay.records.schema import Measurement
@@ -15,11 +15,13 @@ _SIZES = (16, 24, 32, 64, 128, 256)  # tokens of a page; the first two that are 
 
 
 def cases(generator: DecodeCases) -> list[WorkloadSpec]:
-    """Return lengths that are drawn, so that sequences end within pages."""
+    """Return lengths that are drawn, so that sequences end within pages; and a batch whose tables
+    have more than 256 entries in pages of 16 tokens, and with its kv heads in pages of 24."""
     if not {"lengths", "pages"} <= generator.accepts:
         raise Unsupported("not run: its ACCEPTS does not name lengths and pages")
     common = {"padded": True, "batch": 3, "group": 2, "key_length": 96}
-    return generator.by_turns(common, {**common, "query_length": 2, "key_length": 300})
+    many = {**common, "batch": BATCH, "key_length": 257}
+    return generator.by_turns(common, {**common, "query_length": 2, "key_length": 300}, many)
 
 
 def measure(call: DecodeSubject, workload: Workload, host: Host) -> list[Measurement]:
