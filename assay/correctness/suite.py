@@ -20,8 +20,9 @@ from assay.attention import interpreted
 from assay.correctness import domain, second_process
 from assay.correctness.case_result import FAILED, CaseResult, EndedCase, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
-from assay.correctness.diagnosis.cause import evidence
+from assay.correctness.diagnosis.cause import DIAGNOSED, evidence
 from assay.correctness.failure import failure
+from assay.correctness.reach import reach
 from assay.correctness.shared_shapes import brought_to
 from assay.correctness.tested import TestedImplementation
 from assay.instruments.own_time import own_seconds
@@ -63,7 +64,7 @@ def run(
 
     `budget_s` is divided among the probes by the number of their cases, but for the shared part.
     """
-    tested, generator = _compiling_once(tested), _without_wrong_dtype(tested, generator)
+    tested, generator = _compiling_once(tested), _for_interpreter(tested, generator)
     shapes: Sequence[WorkloadSpec] = ()
     if find_limits and not only:
         tested, shapes = yield from _with_limits(tested, generator)
@@ -111,6 +112,23 @@ def run(
             yield failure(tested, name, probes[name], results, known, planned=len(specs))
         else:
             yield summary(tested, name, results, planned=len(specs), needed=needed)
+    if not only:
+        yield from reach(tested.name, _compared(passing, backward=tested.has_backward))
+
+
+def _compared(
+    passing: Mapping[str, list[WorkloadSpec]], *, backward: bool
+) -> dict[str, list[WorkloadSpec]]:
+    """Return the cases that passed by the passes whose values their probes compare."""
+
+    def of(*silent: str) -> list[WorkloadSpec]:
+        return [s for name in DIAGNOSED if name not in silent for s in passing.get(name, ())]
+
+    return {
+        "forward": of("gradients"),
+        "backward": of("accuracy") if backward else [],
+        "causal": passing.get("causality", []),
+    }
 
 
 def _ended_results(specs: Sequence[WorkloadSpec], ended: Sequence[EndedCase]) -> list[CaseResult]:
@@ -158,11 +176,13 @@ class _SpentTime:
             self.compiling_s -= min(first_s, elapsed_s)
 
 
-def _without_wrong_dtype(tested: TestedImplementation, generator: CaseGenerator) -> CaseGenerator:
-    """Leave out the dtype that Triton's interpreter gets wrong, unless there is no other."""
+def _for_interpreter(tested: TestedImplementation, generator: CaseGenerator) -> CaseGenerator:
+    """Leave out the shapes of models, which take Triton's interpreter too long, and the dtype that
+    it gets wrong, unless there is no other."""
+    if not tested.implementation.interpreted:
+        return generator
     right = tuple(d for d in generator.dtypes if d != interpreted.WRONG_DTYPE)
-    leave_out = tested.implementation.interpreted and right
-    return replace(generator, dtypes=right) if leave_out else generator
+    return replace(generator, dtypes=right or generator.dtypes, models=False)
 
 
 def _compiling_once(tested: TestedImplementation) -> TestedImplementation:
@@ -223,6 +243,9 @@ def _conditions(
     if tested.implementation.interpreted:
         text = f"{interpreted.WRONG_DTYPE} was not examined: {interpreted.REFUSAL}"
         yield "not_examined", (text, [interpreted.WRONG_DTYPE])
+    if not generator.models:
+        text = "heads, batches and causal lengths of models are left to a GPU"
+        yield "left_to_gpu", (text, ["heads", "batch", "length"])
     if shapes:
         text = f"it compiles for each shape, so all cases share {len(shapes)} of them"
         yield "shared_shapes", (text, [spec.name for spec in shapes])

@@ -4,6 +4,8 @@
     answer.word     PASS, FAIL or INCOMPLETE
     answer.lines    ("PASS  my: 11 probes, 442 of 442 cases",)
 
+Lines under the line of a PASS, a part of it, say how far the check reached, and what it did not.
+
 Cases are counted of those that were asked for, also where some were refused or not run. The answer
 of a whole run, with its speeds, is in assay/reports/answer.py.
 """
@@ -12,13 +14,16 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from textwrap import shorten
+from textwrap import fill, shorten
+from typing import Any
 
 from assay.records.explanation import brief_cause, explained, names_mistake
 from assay.records.schema import CELL_METRICS, Measurement
 from assay.records.verdicts import (
+    BESIDE,
     CONDITIONS,
     NO_VERDICTS,
+    REACH,
     WRONG,
     cases_run,
     count_cases,
@@ -81,10 +86,29 @@ def check_answer(
     probes = f"{len(passed)} probe{'' if len(passed) == 1 else 's'}"
     if len(passed) < len(verdicts):
         probes = f"{len(passed)} of {len(verdicts)} probes"
-    noted = {m.metric for m in measurements if m.metric in NO_VERDICTS and m.status == "ok"}
+    noted = {m.metric for m in measurements if m.metric in BESIDE and m.status == "ok"}
     words = {CONDITIONS: "under conditions"}
     within = " and ".join(words.get(metric, "inside its limits") for metric in sorted(noted))
-    return _answer(PASS, name, f"{probes}, {counts}{f', {within} (below)' if within else ''}")
+    reached = "".join(f"\n{reach_text(m.data)}" for m in measurements if m.metric == REACH)
+    within = f", {within} (below)" if within else ""
+    return _answer(PASS, name, f"{probes}, {counts}{within}{reached}")
+
+
+def reach_text(data: dict[str, Any]) -> str:
+    """Lines of 80 columns that say how far a check reached, and what it did not."""
+    lengths: dict[int, list[str]] = {}  # the passes that have each
+    for name, length in data.get("tokens", {}).items():
+        lengths.setdefault(length, []).append(name)
+    parts = [f"{length:,} tokens {', '.join(names)}" for length, names in lengths.items()]
+    if "keys" in data:  # of a cache
+        parts = [f"{data['keys']:,} keys", f"{data['new_tokens']} new tokens"]
+    heads = ", ".join(f"{heads}/{kv_heads}" for heads, kv_heads in data["heads"])
+    parts += [f"batch {data['batch']}", f"heads {heads}", f"head dim {data['head_dim']}"]
+    reached = "; ".join([*parts, ", ".join(data["dtypes"])])
+    missing = ", ".join(["anything larger", *data["not_reached"]])
+    lines = (f"reached, each by itself: {reached}", f"not reached: {missing}")
+    indents = {"initial_indent": " " * 6, "subsequent_indent": " " * 8}
+    return "\n".join(fill(line, 80, **indents) for line in lines)
 
 
 def failure_text(failures: Sequence[Measurement], *, repeat: Repeat | None = None) -> str:

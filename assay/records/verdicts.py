@@ -25,7 +25,9 @@ _WITHIN = (ERROR_OVER_BUDGET, "accuracy")
 # Metrics that say inside which limits an implementation was checked, and under which further
 # conditions; no verdicts themselves.
 LIMITS, CONDITIONS = "limits", "conditions"
-NO_VERDICTS = (LIMITS, CONDITIONS)
+BESIDE = (LIMITS, CONDITIONS)  # what a table of verdicts says below it
+REACH = "reach"  # the largest workloads that were compared, as data
+NO_VERDICTS = (*BESIDE, REACH)
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
 # Statuses of what was not run: this machine could not, or the subject does not take it.

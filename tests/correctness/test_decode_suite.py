@@ -59,6 +59,22 @@ FAULTS = {
         "(scale * q.float() @ k.mT + 1e-6 * torch.rand(()))",
         "determinism",
     ),
+    "forgets_values_of_late_keys": (
+        "    k, v = (x.repeat",
+        "    v = v * (torch.arange(v.shape[2]) < 2048)[:, None]\n    k, v = (x.repeat",
+        "tails",
+    ),
+    "rolls_large_batches": (
+        "    k, v = (x.repeat",
+        "    v = v.roll(1, 0) if len(v) > 8 else v\n    k, v = (x.repeat",
+        "tails",
+    ),
+    "reads_the_wrong_kv_head_from_33_on": (
+        "    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))",
+        "    own = torch.arange(q.shape[1])\n    reads = (own - (own >= 33).int()) // group\n"
+        "    k, v = (x[:, reads] for x in (k, v))",
+        "grouping",
+    ),
     "overflows": ("(scale * q.float() @ k.mT)", "(q.float() @ (k * 1e20).mT * scale / 1e20)",
                   "magnitudes"),
 }  # fmt: skip
@@ -85,12 +101,15 @@ def test_the_page_shows_the_example() -> None:
 
 def test_a_right_kernel_holds() -> None:
     results = verdicts(EXAMPLE)
+    reach = results.pop("reach").data
+    assert (reach["keys"], reach["batch"], reach["heads"][0]) == (4097, 17, [128, 1])
+    assert reach["dtypes"] == ["float32", "float16"] and reach["not_reached"] == ["bfloat16"]
     assert set(results) == set(PROBES)
     unable = results.pop("paged")
     assert (unable.status, unable.subject) == ("unsupported", "k16v8:my_decode")
     assert "ACCEPTS does not name lengths and pages" in unable.reason
     assert {m.status for m in results.values()} == {"ok"}, results
-    assert len(results["tails"].samples) == 7
+    assert len(results["tails"].samples) == 9
 
 
 def test_what_a_kernel_does_not_take_is_not_passed_over(tmp_path) -> None:
@@ -257,7 +276,7 @@ def test_time_that_is_over_is_incomplete() -> None:
     generator = DecodeCases(seed=0, quick=True, dtypes=("float32",), latent=False)
     loaded = {"tails": plugins.load(plugins.find("probes", "tails"))}
     *_, result = suite.run(tested, loaded, generator, budget_s=-1.0)
-    assert result.status == "timeout" and "0 of 7 cases run" in result.reason
+    assert result.status == "timeout" and "0 of 9 cases run" in result.reason
 
 
 # Lines at the head of the example that refuse some steps, and what the check says of them.

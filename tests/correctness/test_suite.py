@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import assay
+from assay.attention.limits import WorkloadLimits
 from assay.attention.sequence import eager
 from assay.captures.inputs import make
 from assay.correctness import judge
@@ -61,6 +62,22 @@ def test_a_right_function_holds():
         m.metric for m in verdict.measurements
     }
     assay.assert_sound(eager.attention, probes=["accuracy"])
+
+
+def test_a_pass_says_how_far_it_reached_by_the_cases_that_ran():
+    """A check said PASS of kernels that it had called with 16 heads and 130 causal tokens."""
+    options = {"quick": True, "backward": False, "dtypes": ["float32"]}
+    verdict = assay.check(eager.attention, probes=["causality", "shapes"], **options)
+    (reach,) = (m.data for m in verdict.measurements if m.metric == "reach")
+    assert reach["tokens"] == {"forward": 1025, "causal": 1025}
+    assert reach["heads"] == [[128, 1], [64, 8], [40, 40]] and reach["batch"] == 33
+    assert reach["not_reached"] == ["backward", "float16", "bfloat16"]
+    words = "not reached: anything larger, backward, float16, bfloat16"
+    assert words in str(verdict) and words not in str(verdict).splitlines()[0]
+    limited = assay.check(
+        eager.attention, probes=["causality"], limits=WorkloadLimits(longest=200), **options
+    )
+    assert "200 tokens causal" in str(limited), "not by what the cases were to be"
 
 
 def test_a_check_without_time_for_all_its_cases_is_incomplete():

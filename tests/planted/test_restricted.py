@@ -179,7 +179,7 @@ def test_limits_are_found_and_what_is_wrong_inside(name, tmp_path):
     dtypes = ("float32", "float16", "bfloat16") if "dtypes" in kernel.limits else DTYPES
     verdict = assay.check(str(path), quick=True, probes=probes, dtypes=dtypes)
     assert f"LIMITS = {kernel.limits}" in (verdict.limits or ""), verdict.limits
-    assert len(verdict.measurements) == 1 + len(probes), verdict
+    assert {m.metric for m in verdict.measurements} == {"limits", "reach", *probes}, verdict
     if kernel.defect:
         causes = " ".join(f"{m.reason} {m.cause}" for m in verdict.failures)
         assert verdict.failures and kernel.cause in causes, str(verdict)

@@ -68,6 +68,24 @@ def test_conditions_stand_beside_a_pass():
     assert check_answer("my", [note, probe("accuracy")]).lines[0].endswith("its limits (below)")
 
 
+def test_the_reach_stands_below_a_pass_in_80_columns():
+    data = {
+        "tokens": {"forward": 1025, "backward": 512, "causal": 1025},
+        "heads": [[128, 1], [64, 8], [40, 40]],
+        "batch": 33,
+        "head_dim": 256,
+        "dtypes": ["float32", "float16"],
+        "not_reached": ["bfloat16"],
+    }
+    reach = Measurement(metric="reach", value=9.0, unit="workloads", data=data)
+    lines = str(check_answer("my", [reach, probe("accuracy")])).splitlines()
+    assert lines[0] == "PASS  my: 1 probe, 3 of 3 cases" and max(map(len, lines)) <= 80
+    text = " ".join(line.strip() for line in lines[1:])
+    assert "1,025 tokens forward, causal; 512 tokens backward; batch 33" in text
+    assert "heads 128/1, 64/8, 40/40" in text and text.endswith("anything larger, bfloat16")
+    assert str(check_answer("my", [reach, failing()])).count("\n") == 0
+
+
 def test_a_failure_counts_the_cases_that_were_not_run():
     assert verdicts.count_cases(failing()) == (3, 8)
     assert verdicts.cases_failing(failing()) == "2 of 3"

@@ -16,6 +16,7 @@ from assay.correctness.cases import cost
 from assay.correctness.decode import limits
 from assay.correctness.decode.cases import DecodeCases
 from assay.correctness.decode.limits import DecodeLimits
+from assay.correctness.reach import decode_reach
 from assay.correctness.suite import note, summary
 from assay.host import Host
 from assay.instruments.own_time import own_seconds
@@ -85,6 +86,7 @@ def run(
     seconds are over is incomplete."""
     within = DecodeLimits() if only else (yield from _limits(tested, generator))
     start = own_seconds()
+    passing: list[WorkloadSpec] = []
     for name, probe in probes.items():
         try:
             specs = list(only) or cases_of(name, probe, generator, within)
@@ -97,6 +99,8 @@ def run(
                 break
             yield Begin(tested.name, probe=name, case=spec.name)
             results.append(run_case(tested, probe, spec))
+        compares = name not in (*SHARED, "neighbours")  # which compare no values
+        passing += [each.spec for each in results if compares and each.status == "ok"]
         if any(result.status in FAILED for result in results):
             yield _failure(tested, name, results, planned=len(specs))
             continue
@@ -104,6 +108,8 @@ def run(
         left_out = dict.fromkeys(r.reason for r in results if r.status == "ok" and r.reason)
         if left_out:
             yield note(tested, verdicts.CONDITIONS, f"{name} leaves out {'; '.join(left_out)}", {})
+    if not only:
+        yield from decode_reach(tested.name, passing)
 
 
 def cases_of(

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from assay.records.explanation import explained
 from assay.records.schema import CELL_METRICS, Record
 from assay.records.verdicts import (
+    BESIDE,
     LIMITS,
     NO_VERDICTS,
     cases_failing,
@@ -27,8 +28,8 @@ _NOTE = (
 def tables(stage: str, records: Sequence[Record]) -> list[Table]:
     """One table with a row for each probe and a column for each implementation."""
     results = [r for r in records if r.stage == stage and r.metric not in CELL_METRICS]
-    notes = [r for r in results if r.metric in NO_VERDICTS and r.status == "ok"]
-    verdicts = [record for record in results if record not in notes]
+    notes = [r for r in results if r.metric in BESIDE and r.status == "ok"]
+    verdicts = [r for r in results if r not in notes and r.metric not in NO_VERDICTS]
     if not verdicts:
         return []
     within = [
