@@ -23,8 +23,8 @@ def written(text: str) -> str:
 
 def quality(folder: str) -> str:
     """Layouts by what they do to the loss."""
-    (table,) = cache_quality.tables("cache_quality", evidence.load(folder))
-    return _lines(replace(table.without("read", "perplexity"), note=""))
+    made = cache_quality.tables("cache_quality", evidence.load(folder))
+    return "\n".join(_lines(replace(table.without("perplexity"), note="")) for table in made)
 
 
 def decoding(folder: str) -> str:

@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "kv": BASE | {"workloads"},
     "models": BELOW_MODELS,
     "integrations": BELOW_MODELS | {"models", "instruments"},
-    "quality": BELOW_MODELS | {"models", "integrations"},
+    "quality": BELOW_MODELS | {"models", "integrations", "laws"},
     "instruments": BASE,
     "frameworks": {"errors", "plugins", "records", "instruments"},
     "subjects": BELOW_MODELS | {"models", "instruments", "frameworks"},

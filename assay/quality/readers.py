@@ -23,6 +23,7 @@ class Reader(Protocol):
     dtype: str
     weights: str  # where its weights are from
     unit: str  # tokens, or bytes where there is no tokenizer
+    positions: int | None  # that it was built for; None where it has no bound
 
     def token_ids(self, text: str) -> list[int]: ...
 
@@ -55,6 +56,11 @@ class PretrainedReader:
     @property
     def unit(self) -> str:
         return "tokens" if self.loaded.tokenizer is not None else "bytes"
+
+    @property
+    def positions(self) -> int | None:
+        config = self.loaded.model.config.get_text_config(decoder=True)
+        return getattr(config, "max_position_embeddings", None)
 
     def token_ids(self, text: str) -> list[int]:
         return self.loaded.token_ids(text)
@@ -107,6 +113,10 @@ class VariantReader:
     weights: str
     model: Any
     unit: str = "bytes"
+
+    @property
+    def positions(self) -> int | None:
+        return self.model.config.block_size
 
     def token_ids(self, text: str) -> list[int]:
         return list(text.encode())
@@ -179,9 +189,16 @@ def _read_through_kernels(model: Any) -> None:
         model.set_attn_implementation(register_decode())
 
 
-def windows_of(ids: Sequence[int], *, tokens: int, window: int, source: str) -> torch.Tensor:
+def windows_of(
+    ids: Sequence[int], *, tokens: int, window: int, source: str, positions: int | None = None
+) -> torch.Tensor:
     """Return the first `tokens` ids in windows, [windows, window]; BadInput where the text is
-    shorter."""
+    shorter, or a window longer than the positions of the model."""
+    if positions and window > positions:
+        raise BadInput(
+            f"{window:,} tokens would be in one cache, and the model has {positions:,} positions: "
+            "give a smaller --window"
+        )
     count = -(-tokens // window)
     if len(ids) < count * window:
         raise BadInput(

@@ -45,6 +45,28 @@ class CacheRow:
                 return record.reason
         return NO_RECORD
 
+    @property
+    def band(self) -> str | None:
+        """The band that the figures fell into when they were measured; None where they have none,
+        because an interval does not lie in one."""
+        record = self.own.get("cache_nll")
+        return (record.data or {}).get("band") if record else None
+
+    @property
+    def why_no_band(self) -> str:
+        """The reason why a cache with a loss has no band, and how many tokens would give it one."""
+        record = self.own.get("cache_nll")
+        more = (record.data or {}).get("more_tokens") if record else None
+        if record and len(record.samples) < 2:
+            return "cannot tell from one window"
+        return f"cannot tell, {more:,} more tokens would" if more else "cannot tell"
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the model, which is that of its dense cache; empty where none is known."""
+        works = (record.workload for record in self.own.values() if record.workload)
+        return next((str(work.spec.get("dtype", "")) for work in works), "")
+
     def difference(self, metric: str) -> tuple[float, float] | None:
         """Mean difference to the dense cache over paired samples, and half of its 95 % interval
         (Student's t); None where there are fewer than two."""

@@ -48,7 +48,8 @@ def single_trainings(records: Sequence[Record]) -> list[str]:
 def _cost(row: CacheRow) -> str:
     mean, half = row.difference("cache_nll") or (0.0, 0.0)
     share = row.share("cache_bytes_per_token")
-    size = f"{share:.0%} of the dense bytes, " if share is not None else ""
-    band = (row.own["cache_nll"].data or {}).get("band")
-    words = f", band {band}" if band else ""
-    return f"{row.layout}: {size}loss {mean:+.4f} ± {half:.4f} nats{words}; {row.model}"
+    dense = f"the dense bytes in {row.dtype}" if row.dtype else "the dense bytes"
+    size = f"{share:.0%} of {dense}, " if share is not None else ""
+    loss = f"loss {mean:+.4f} ± {half:.4f} nats"
+    band = f"band {row.band}" if row.band else f"band: {row.why_no_band}"
+    return f"{row.layout}: {size}{loss}, {band}; {row.model}"

@@ -152,6 +152,38 @@ def test_bands_are_those_of_the_frozen_thresholds():
     assert band(20 + math.log(2) + 0.01, 1.0, 20.0) == "catastrophic"
 
 
+def test_a_band_needs_the_whole_interval():
+    """+0.0016 ± 0.0347 nats was called tolerant where the limit is 0.018."""
+    dense, agrees = [3.59] * 4, [0.99, 0.991, 0.99, 0.991]
+    wide = [3.59 + 0.0016 + each for each in (0.0218, -0.0218, 0.0218, -0.0218)]
+    band, more = bands.band_of_windows(dense, wide, agrees)
+    assert band is None
+    # The interval of so many more windows like these is narrow enough, and that of half is not.
+    assert bands.band_of_windows(dense * (1 + more // 4), wide * (1 + more // 4), agrees * (
+        1 + more // 4))[0] == "tolerant"  # fmt: skip
+    assert more > 4 and bands.band_of_windows(dense * 2, wide * 2, agrees * 2)[0] is None
+    narrow = [each + 0.0016 for each in dense]
+    assert bands.band_of_windows(dense, narrow, agrees) == ("tolerant", 0)
+    assert bands.band_of_windows(dense, [4.0, 4.1, 4.0, 4.1], agrees) == ("catastrophic", 0)
+    undecided = [0.97, 0.99, 0.97, 0.995]  # of equal choices, around 98 %
+    assert bands.band_of_windows(dense, narrow, undecided)[0] is None
+
+
+def test_one_window_has_no_band_unless_it_is_the_same():
+    assert bands.band_of_windows([2.0], [2.001], [1.0]) == (None, None)
+    assert bands.band_of_windows([2.0], [2.0], [1.0]) == ("tolerant", 0)
+    assert bands.band_of_windows([2.0, 2.0], [float("nan"), 2.0], [0.5, 1.0])[0] == "catastrophic"
+
+
 def test_a_text_that_is_too_short_is_refused(llama):
     with pytest.raises(BadInput, match="5 tokens, 2 windows of 4 are wanted"):
         readers.windows_of([1] * 5, tokens=8, window=4, source="book.txt")
+
+
+def test_a_window_beyond_the_positions_of_a_model_is_refused(llama):
+    """Its loss was that of positions that no training has seen, and no word was said."""
+    assert llama.positions == 2048
+    with pytest.raises(BadInput, match="2,049 tokens would be in one cache, and the model has 2,"):
+        readers.windows_of([1] * 9000, tokens=4098, window=2049, source="x", positions=2048)
+    variant = readers.open_reader("GPT2", dtype="float32", device="cpu")
+    assert variant.positions == 1024

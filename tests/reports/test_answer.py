@@ -10,7 +10,7 @@ from build_run import append, begin, checked, end, latency, measured, workload
 from assay.python.loading import load_records
 from assay.records.check_answer import FAIL, INCOMPLETE, PASS
 from assay.records.run import RunFolder
-from assay.records.schema import Session
+from assay.records.schema import Measurement, Session, WorkloadIdentity
 from assay.reports.answer import answer
 from assay.reports.contents import read_contents
 from assay.reports.report import compose
@@ -235,7 +235,10 @@ def test_a_run_without_checks_or_speeds_counts_its_cells(tmp_path, status, word)
 @pytest.mark.parametrize(
     ("run", "first"),
     [
-        ("kv-quality-float32-h200", "k16v8_e5m2: 63% of the dense bytes, loss +0.0000 ± 0.0008 "),
+        (
+            "kv-quality-float32-h200",
+            "k16v8_e5m2: 63% of the dense bytes in float32, loss +0.0000 ± 0.0008 nats, band ",
+        ),
         ("train-ablation-h200", "GPT2_MLA against GPT2 over 3 seeds: +0.1085 ± 0.0089 nats, worse"),
         ("models-gates", "PASS  135 models: 1,667 of 1,667 gates"),
         ("noise-h200", "sdpa_cudnn against itself: 0 of 501 comparisons are false alarms; "),
@@ -248,3 +251,22 @@ def test_every_kind_of_run_has_an_answer(run, first):
     result = answer(contents.records, run=contents.run, stages=contents.stages)
     assert result.lines[0].startswith(first), result.lines[0]
     assert len(result.brief) <= 4
+
+
+def test_a_cache_whose_interval_crosses_a_threshold_has_no_band(tmp_path):
+    """+0.0016 ± 0.0347 was called tolerant; and of dense, in which dtype was not said."""
+    run = started(tmp_path, "study", "cache_quality")
+    work = WorkloadIdentity(name="a text", spec={"dtype": "float32"}, content="x")
+    for layout, losses, more in (("dense", [3.6, 3.6], 0), ("int8", [3.64, 3.58], 24576)):
+        band = {"band": None if more else "tolerant", "more_tokens": more}
+        for name, value, rest in (
+            ("cache_bytes_per_token", 200.0 if more else 800.0, {}),
+            ("cache_nll", 3.6, {"samples": losses, "data": band}),
+        ):
+            append(run, "cache_quality", "m", Measurement(
+                subject=layout, metric=name, value=value, unit="", workload=work, **rest
+            ))  # fmt: skip
+    end(run, "cache_quality")
+    (line,) = answered(run).lines
+    assert line.startswith("int8: 25% of the dense bytes in float32, loss +0.0100 ± ")
+    assert line.endswith("nats, band: cannot tell, 24,576 more tokens would; m")

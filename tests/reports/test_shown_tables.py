@@ -7,11 +7,17 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from assay.host import CHECKOUT
 from assay.records.check_answer import Answer
+from assay.records.run import RunFolder
 from assay.reports import terminal
+from assay.reports.contents import read_contents
 from assay.reports.numerals import number, size_in_bytes, tick
 from assay.reports.run_tables import condensed
 from assay.reports.table import Entry, Table, shorten_workloads
+from assay.reports.tables import cache_quality
+
+EVIDENCE = CHECKOUT / "evidence"
 
 
 @pytest.mark.parametrize(
@@ -144,3 +150,18 @@ def test_the_entries_of_a_long_table_are_made_once(monkeypatch):
     table = Table(title="t", columns=("a", "b"), rows=tuple((f"r{n}", "x") for n in range(300)))
     terminal.show(table, Console(file=StringIO(), width=80))
     assert len(made) <= 3 * 2 * 300
+
+
+def test_all_columns_of_the_quality_of_caches_are_on_80_letters():
+    """Perplexity, KL, needles and the worst head were left out, and explained all the same."""
+    records = read_contents(RunFolder(path=EVIDENCE / "kv-quality-float32-h200")).records
+    shown = ""
+    for table in cache_quality.tables("cache_quality", records):
+        console = Console(file=StringIO(), width=80)
+        terminal.show(table, console)
+        header = console.file.getvalue().splitlines()[2]
+        assert all(column in header for column in table.columns), header
+        shown += console.file.getvalue()
+    for name in ("perplexity", "KL", "margin", "worst head", "needles", "band", "same choice"):
+        assert name in shown
+    assert "share of the dense cache's, in float32" in " ".join(shown.split())

@@ -81,8 +81,9 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reader = readers.open_reader(cell.name, dtype=options["dtype"], device=device)
         ids = reader.token_ids(text.text)
         windows = readers.windows_of(
-            ids, tokens=options["tokens"], window=options["window"], source=text.source
-        )
+            ids, tokens=options["tokens"], window=options["window"], source=text.source,
+            positions=reader.positions,
+        )  # fmt: skip
     except BadInput as error:
         yield from _without_value(cell, "failed", str(error))
         return
@@ -149,7 +150,7 @@ def _measure(
     yield from _by_head(reader, {name: layouts[name] for name in scores}, windows)
     for name, scored in scores.items():
         yield Begin(name, probe="figures")
-        yield from _figures(name, scored, scores[DENSE])
+        yield from _figures(name, scored, scores[DENSE], window=windows.shape[1])
         if not stacks:
             reason = "none were asked for (CACHE_NEEDLES)"
             yield _entry(name, "cache_needles", None, "share", reason=reason)
@@ -180,13 +181,14 @@ def _read(name: str, scored: Any, *, tokens: int) -> Iterator[dict[str, Any]]:
     yield _entry(name, "cache_pass_s", scored.seconds / tokens, "s", source="clock, batched")
 
 
-def _figures(name: str, scored: Any, dense: Any) -> Iterator[dict[str, Any]]:
-    from assay.quality.bands import band_of
+def _figures(name: str, scored: Any, dense: Any, *, window: int) -> Iterator[dict[str, Any]]:
+    from assay.quality.bands import band_of_windows
 
     rows, plain = scored.by_window, dense.by_window
     nll, agreement = fmean(rows["nll"]), fmean(rows["agrees"])
-    band = band_of(dense_nll=fmean(plain["nll"]), nll=nll, agreement=agreement)
-    yield _entry(name, "cache_nll", nll, "nats", samples=rows["nll"], data={"band": band})
+    band, more = band_of_windows(plain["nll"], rows["nll"], rows["agrees"])
+    data = {"band": band, "more_tokens": None if more is None else more * window}
+    yield _entry(name, "cache_nll", nll, "nats", samples=rows["nll"], data=data)
     yield _entry(name, "cache_agreement", agreement, "share", samples=rows["agrees"])
     divergence = rows["divergence"]
     yield _entry(name, "cache_divergence", fmean(divergence), "nats", samples=divergence)
