@@ -16,7 +16,7 @@ import torch
 from assay.errors import BadInput
 from assay.kv.contract import State, Stream
 from assay.kv.device_place import DevicePlace
-from assay.kv.encoded import EncodedLayer
+from assay.kv.encoded import EncodedLayer, allocated_bytes
 from assay.kv.encoding import Encoding
 
 
@@ -124,8 +124,15 @@ class Cache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept; the buffers hold room for `capacity` tokens."""
+        """Bytes of what is kept; buffers have room for more (`allocated_bytes`)."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self.tensors())
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the memory that is held for it."""
+        encoded = sum(layer.encoded.allocated_bytes for layer in self.layers if layer.encoded)
+        own = (t for la in self.layers for t in (*la.buffers.values(), *la.states.values()))
+        return encoded + allocated_bytes(own)
 
 
 def new_cache(

@@ -7,7 +7,7 @@ a quality figure can be held against what its cache was really asked for.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 import torch
@@ -19,6 +19,12 @@ from assay.kv.encoding import Encoding
 
 WHOLE = "whole"  # by which tokens that are not encoded are counted
 _GROWTH = 1.5
+
+
+def allocated_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """Return the bytes of the memory behind tensors, of what several share once."""
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())
 
 
 class EncodedLayer:
@@ -91,8 +97,13 @@ class EncodedLayer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of what is kept; buffers have room for more (`allocated_bytes`)."""
         return sum(tensor.nbytes for tensor in self.tensors())
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the memory that is held for it."""
+        return allocated_bytes((*self.buffers.values(), *self.tail.values()))
 
     def tensors(self) -> Iterator[torch.Tensor]:
         """Tensors that are kept: the filled part of every buffer, and the whole tokens."""
@@ -136,7 +147,7 @@ class EncodedLayer:
         )
         if self.spec is None:
             self.spec = spec
-            self.tail = {name: value[..., :0, :] for name, value in values.items()}
+            self.tail = {name: value[..., :0, :].clone() for name, value in values.items()}
         given = {"sequences": first.shape[0], **asdict(spec)}
         begun = {"sequences": self.tail["v"].shape[0], **asdict(self.spec)}
         other = [f"{name} {begun[name]}, given {given[name]}" for name in given

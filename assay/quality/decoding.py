@@ -22,6 +22,7 @@ class DecodedCache:
     seconds: list[float]
     formula_bytes: int = 0
     kept_bytes: int = 0
+    allocated_bytes: int = 0  # with the room that its buffers have beyond
     way: str = ""  # of the timed steps, in words
 
 
@@ -57,6 +58,7 @@ def interleaved(
         layers = reader.layers(decoded.layout, residual=decoded.residual)
         decoded.formula_bytes = cache_bytes(layers, reader.length(decoded.cache)) * len(ids)
         decoded.kept_bytes = decoded.cache.nbytes
+        decoded.allocated_bytes = decoded.cache.allocated_bytes
         decoded.way = _in_words(reader.kernels(decoded.cache), steps[name])
         yield name, decoded
 

@@ -131,7 +131,7 @@ def _study(
     """The study of some stages; a model or a text that cannot be read is refused before a run."""
     from assay.errors import BadInput
     from assay.models.pretrained import sample_text
-    from assay.models.pretrained.huggingface import require_weights
+    from assay.models.pretrained.huggingface import require_positions, require_weights
     from assay.studies import lists
 
     settings = [f"STAGES={','.join(stages)}", *flags.as_settings(device=device), *settings]
@@ -141,6 +141,7 @@ def _study(
     sample_text.read_given(study.cache_text or None)
     for name in lists.entries(study.cache_model):
         require_weights(name)
+        require_positions(name, study.cache_window)
     return study
 
 

@@ -147,6 +147,21 @@ def test_tokens_are_taken_off_and_the_cache_is_emptied(qwen2):
     assert cache.get_seq_length() == 0 and cache.nbytes == 0
 
 
+def test_memory_beyond_what_is_kept_is_counted(qwen2):
+    """46,784 bytes were reported of a cache that had 65,280; keys and values of the prompt, whole,
+    stayed in memory beside their codes and were in neither number."""
+    cache = LayoutCache(qwen2, "int8")
+    logits(qwen2, tokens(1, 43), cache, [40, 1, 1, 1])
+    assert cache.allocated_bytes * 43 == cache.nbytes * 60  # grown once, by half
+    full = LayoutCache(qwen2, "int8", capacity=43)
+    logits(qwen2, tokens(1, 43), full, [40, 1, 1, 1])
+    assert full.allocated_bytes == full.nbytes == cache.nbytes
+    windowed = LayoutCache(model_of("Mistral", sliding_window=8), "int8")
+    assert windowed.allocated_bytes == windowed.nbytes == 0
+    logits(model_of("Mistral", sliding_window=8), tokens(1, 30), windowed, [30])
+    assert windowed.allocated_bytes > windowed.nbytes  # a view of the whole pass
+
+
 def test_a_bias_that_captures_the_scale_is_repaired():
     """A planted bias as in Qwen2.5-7B: keys of 8 bits lose the model, and values alone, or keys
     without their bias, do not."""
@@ -191,6 +206,14 @@ def test_pre_bias_keys_refuse_other_positions(qwen2):
 def test_what_cannot_be_kept_is_refused(kind, layout, words):
     with pytest.raises(BadInput, match=words):
         LayoutCache(model_of(kind), layout)
+
+
+def test_an_encoder_with_a_decoder_is_refused():
+    """The cache was built without a word; what the decoder reads of the encoder is not in it."""
+    small = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=32, **small))
+    with pytest.raises(BadInput, match="t5 is an encoder with a decoder"):
+        LayoutCache(model)
 
 
 @pytest.mark.parametrize("name", ["eager", "sdpa", "flash2_torch"])

@@ -51,6 +51,7 @@ def test_bytes_are_those_of_what_is_kept():
         layer.append(rows(5, batch=3))
     made.advance(5)
     assert made.nbytes == 2 * 3 * (5 * (2 * 4 * 4 + 3 * 2) + 5 * 4)
+    assert made.allocated_bytes == 2 * 3 * (8 * (2 * 4 * 4 + 3 * 2) + 5 * 4)  # room for 8 tokens
 
 
 def test_a_pass_that_ends_in_an_error_leaves_nothing():

@@ -79,6 +79,15 @@ def test_what_cannot_be_read_is_refused_before_a_run(tmp_path, words, options, m
     assert not (tmp_path / "results").exists()
 
 
+def test_a_window_beyond_the_positions_is_refused_before_a_run(tmp_path):
+    config = {"model_type": "llama", "max_position_embeddings": 256}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(BadInput, match=r"--window 300: .* has 256 positions; give 256 or less"):
+        kv.quality(str(tmp_path), **SMALL | {"window": 300}, out=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
 @pytest.mark.slow
 def test_nothing_that_was_asked_for_could_be_read(capsys, tmp_path):
     code, _ = records(kv.quality, capsys, tmp_path, "random:llama", layout="int4,k8v8_frozen")

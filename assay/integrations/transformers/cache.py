@@ -17,7 +17,7 @@ from assay.errors import BadInput
 from assay.integrations.transformers.decoding import KernelReader, carrying
 from assay.integrations.transformers.key_bias import PositionWatch, key_biases
 from assay.kv import contract
-from assay.kv.encoded import EncodedLayer
+from assay.kv.encoded import EncodedLayer, allocated_bytes
 from assay.kv.encoding import Encoding, Kept, encodings
 
 _FULL, _WINDOWED = "full_attention", "sliding_attention"
@@ -45,6 +45,11 @@ class LayoutCache(Cache):
             )
         if capacity is not None and capacity < 1:
             raise BadInput(f"a cache with room for {capacity} tokens; wanted 1 or more, or None")
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise BadInput(
+                f"{model.config.model_type} is an encoder with a decoder, and keeps keys and "
+                "values of both; wanted a decoder alone"
+            )
         config = model.config.get_text_config(decoder=True)
         kinds = _layer_kinds(config)
         biases = key_biases(model) if wants_bias(layout) else None
@@ -89,8 +94,16 @@ class LayoutCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of what is kept; buffers have room for more (`allocated_bytes`)."""
         return sum(tensor.nbytes for tensor in self.tensors())
+
+    @property
+    def allocated_bytes(self) -> int:
+        """Bytes of the memory that is held for it."""
+        encoded = [layer.encoded for layer in self.layers if isinstance(layer, EncodedCacheLayer)]
+        whole = [layer for layer in self.layers if not isinstance(layer, EncodedCacheLayer)]
+        own = (t for layer in whole if layer.is_initialized for t in (layer.keys, layer.values))
+        return sum(layer.allocated_bytes for layer in encoded) + allocated_bytes(own)
 
     @property
     def reads(self) -> Counter[str]:

@@ -4,6 +4,7 @@ Weights are read from safetensors only, and code that lies beside a model is nev
 """
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,18 @@ def require_weights(name: str) -> None:
         raise BadInput(
             f"{name} holds no *.safetensors, and pickled weights are not read: "
             "write it again with save_pretrained"
+        )
+
+
+def require_positions(name: str, tokens: int) -> None:
+    """Refuse a folder whose configuration has fewer positions than a window of so many tokens."""
+    path = Path(name) / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    text = config.get("text_config", config)
+    positions = text.get("max_position_embeddings") or text.get("n_positions")
+    if positions and tokens > positions:
+        raise BadInput(
+            f"--window {tokens:,}: {name} has {positions:,} positions; give {positions:,} or less"
         )
 
 

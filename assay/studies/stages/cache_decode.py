@@ -44,7 +44,7 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reader = readers.open_reader(cell.name, dtype=options["dtype"], device=cell.device)
         ids = readers.windows_of(
             reader.token_ids(text.text), tokens=prompt + steps, window=prompt + steps,
-            source=text.source,
+            source=text.source, positions=reader.positions,
         )  # fmt: skip
     except (BadInput, CannotRunHere) as error:
         status = "failed" if isinstance(error, BadInput) else "skipped"
@@ -86,7 +86,8 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reason = f"{decoded.kept_bytes:,} B are kept, {decoded.formula_bytes:,} by formula"
         yield _measurement(
             name, "cache_kept_bytes", decoded.kept_bytes, "B", workload,
-            source="tensors", **({"status": "failed", "reason": reason} if wrong else {}),
+            source="tensors", data={"allocated_bytes": decoded.allocated_bytes},
+            **({"status": "failed", "reason": reason} if wrong else {}),
         )  # fmt: skip
 
 
