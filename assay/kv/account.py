@@ -126,7 +126,7 @@ def layers_of_config(
     """Return the layers of a Hugging Face configuration, in another layout than their own where one
     is named. BadInput for what it lacks."""
     text = _text(config, place)
-    own = LATENT if text.get("model_type") in _LATENTS else DENSE
+    own = LATENT if _has_latents(text) else DENSE
     _refuse_unknown(config, place)
     count, heads = (_size(text, name, place) for name in ("layers", "heads"))
     if count > _MOST_LAYERS:
@@ -191,20 +191,21 @@ def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None
 
 
 def _refuse_unknown(config: Mapping[str, Any], place: str) -> None:
-    """Refuse families that are not known, and keys about layers that are not read here."""
+    """Refuse families that are not known, and keys about layers that are not read here. A file that
+    names no family is counted by its keys."""
     text = _text(config, place)
     family = text.get("model_type")
     if family in _STATES:
         raise BadInput(f"{place}: {family} keeps states, not keys and values of tokens")
     known = _PLAIN | _LATENTS | _AROUND_TEXT
     for given in (family, config.get("model_type", family)):
-        if given not in known:
+        if given is not None and given not in known:
             raise BadInput(
                 f"{place}: model_type is {given!r}, and what its layers keep is not known here; "
                 "where every layer keeps keys and values as Llama's do, write model_type llama"
             )
     harmless = _READ | _CHANGE_NOTHING
-    harmless |= _READ_OF_LATENTS if family in _LATENTS else frozenset()
+    harmless |= _READ_OF_LATENTS if _has_latents(text) else frozenset()
     harmless |= _AGAIN if text.get("layer_types") else frozenset()
     unread = [
         key
@@ -219,6 +220,12 @@ def _refuse_unknown(config: Mapping[str, Any], place: str) -> None:
             "read here; write num_key_value_heads and layer_types instead, where all layers keep "
             "keys and values"
         )
+
+
+def _has_latents(text: Mapping[str, Any]) -> bool:
+    """True for a family of latents; where no family is named, for a file that has their rank."""
+    family = text.get("model_type")
+    return family in _LATENTS or (family is None and bool(text.get("kv_lora_rank")))
 
 
 def _divided(whole: int, by: int, what: str, place: str) -> int:

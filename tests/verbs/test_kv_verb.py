@@ -136,7 +136,7 @@ def test_a_config_without_sizes_is_refused():
         layers_of_config({"model_type": "llama"}, dtype="bfloat16")
 
 
-@pytest.mark.parametrize("family", ["bert", "foo_next", "nemotron-nas", "qwen3_next", "t5", None])
+@pytest.mark.parametrize("family", ["bert", "foo_next", "nemotron-nas", "qwen3_next", "t5"])
 def test_a_family_that_is_not_known_is_refused_by_its_name(family, tmp_path, capsys):
     """BERT, which has no cache, and an invented name were counted as Llama, exit 0."""
     (tmp_path / "config.json").write_text(json.dumps(LLAMA | {"model_type": family}))
@@ -176,6 +176,12 @@ def test_a_key_about_layers_that_is_not_read_is_refused_by_its_name(change):
     with pytest.raises(BadInput, match=f"{next(iter(change))} says what some layers"):
         config = {**change, "model_type": "llava", "text_config": LLAMA}
         layers_of_config(config, dtype="bfloat16")
+
+
+def test_a_file_that_names_no_family_is_counted_by_its_keys():
+    for config, wanted in ((LLAMA, 131072), (DEEPSEEK, 31104)):
+        layers = layers_of_config(config | {"model_type": None}, dtype="bfloat16")
+        assert sum(layer.per_token for layer in layers) == wanted
 
 
 def test_an_indexer_beside_latents_is_refused():
