@@ -50,7 +50,7 @@ from assay.records.verdicts import (
 )
 from assay.reports.contents import UNFINISHED, Stage
 from assay.reports.headlines import comparisons, noises, replays, trainings
-from assay.reports.model_headlines import cache_costs, scores, single_trainings
+from assay.reports.model_headlines import cache_costs, scores, single_trainings, unread_caches
 from assay.reports.numerals import counted
 from assay.reports.run_tables import outcomes
 from assay.reports.run_verdict import failures, is_check, judge
@@ -88,8 +88,9 @@ def answer(
     # What is incomplete has its line already; what failed beside it has none.
     if tone == "failed" and not wrong and (not lacking or failures(stages, check=check)):
         wrong = [_other_failure(name, records, words)]
+    unread, no_cache = unread_caches(records)
     if not wrong:
-        absent = [str(each) for each in idle if each.is_all]
+        absent = [str(each) for each in idle if each.is_all] or [unread] * no_cache
         absent = absent or [words] * (tone == UNFINISHED and not lacking)
         lines = tuple(f"{INCOMPLETE}  {name}: {text}" for text in absent)
         lacking += [Answer(word=INCOMPLETE, lines=lines)] if lines else []
@@ -104,6 +105,7 @@ def answer(
     ]
     failing |= {each.name for each in wrong}
     partly = [f"{name}: {each}" for each in idle if wrong or not each.is_all]
+    partly += [f"{name}: {unread}"] if unread and (wrong or not no_cache) else []
     first = [*_lines((*wrong, *lacking)), *partly]
     last = measured or _lines([each for each in passed if each.name not in failing])
     lines = [*first, *last, *_lines(refused)] or [f"{PASS}  {name}: {_cells(records)}"]

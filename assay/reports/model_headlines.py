@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from assay.records.schema import Record
+from assay.records.verdicts import WRONG
 from assay.reports.cache_rows import DENSE, CacheRow, rows_by_cell
 from assay.reports.eval_rows import PREFIX, STAGE, eval_rows
 from assay.reports.numerals import counted, number
 from assay.reports.training_rows import trained_models
 
 _QUALITY = "cache_quality"
+_CACHES = (_QUALITY, "cache_decode")
 
 
 def cache_costs(records: Sequence[Record]) -> list[str]:
@@ -18,6 +20,21 @@ def cache_costs(records: Sequence[Record]) -> list[str]:
     rows = [row for rows in cells for row in rows if row.layout != DENSE]
     known = [row for row in rows if row.difference("cache_nll")]
     return [_cost(row) for row in sorted(known, key=lambda row: row.difference("cache_nll"))]
+
+
+def unread_caches(records: Sequence[Record]) -> tuple[str, bool]:
+    """A sentence on layouts beside dense of which nothing was measured, though nothing failed,
+    empty where there are none; and True where there is no other."""
+    rows = [r for own in rows_by_cell(records, _CACHES).values() for r in own if r.layout != DENSE]
+    idle = [
+        r for r in rows if not any(record.status in ("ok", *WRONG) for record in r.own.values())
+    ]
+    if not idle:
+        return "", False
+    first = f"{idle[0].layout} of {idle[0].model}: {idle[0].reason('cache_proof')}"
+    return f"{len(idle)} of {counted(len(rows), 'layout')} not read: {first}", len(idle) == len(
+        rows
+    )
 
 
 def scores(records: Sequence[Record]) -> list[str]:

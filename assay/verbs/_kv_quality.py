@@ -150,11 +150,10 @@ def _run(verb: str, study: "Study", *, out: Path | None, as_json: bool, dry_run:
 
     def judge(records: "Sequence[Record]") -> int:
         """3 where none of the layouts that were asked for could be read, or decoded."""
-        values = ("cache_nll", "cache_token_s")
-        read = {r.subject for r in records if r.metric in values and r.value is not None}
-        asked = set(study.cache_layouts) - {DENSE}
-        unread = asked and not read & asked and read <= {DENSE}
-        return CANNOT_RUN_HERE if unread else HOLDS
+        from assay.reports.model_headlines import unread_caches
+
+        _, no_cache = unread_caches(records)
+        return CANNOT_RUN_HERE if no_cache else HOLDS
 
     finish(run_adhoc(verb, study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
 

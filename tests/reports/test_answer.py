@@ -270,3 +270,21 @@ def test_a_cache_whose_interval_crosses_a_threshold_has_no_band(tmp_path):
     (line,) = answered(run).lines
     assert line.startswith("int8: 25% of the dense bytes in float32, loss +0.0100 ± ")
     assert line.endswith("nats, band: cannot tell, 24,576 more tokens would; m")
+
+
+@pytest.mark.parametrize("layouts", [("int4",), ("int4", "k8v8")])
+def test_a_layout_that_was_not_read_is_no_pass(tmp_path, layouts):
+    """A codec that was refused for a false width had "PASS  kv-quality: 0 of 1 cell ok"."""
+    run = started(tmp_path, "kv-quality")
+    for layout in ("dense", *layouts):
+        refused = {"status": "unsupported", "reason": "it encodes other widths"}
+        proof = {"value": None, **refused} if layout == "int4" else {"value": 0.1}
+        append(run, "cache_quality", "m", Measurement(
+            subject=layout, metric="cache_proof", unit="", **proof
+        ))  # fmt: skip
+    end(run, "cache_quality")
+    result = answered(run)
+    words = f"of {len(layouts)} layout{'s' * (len(layouts) > 1)} not read: int4 of m: it encodes"
+    assert f"kv-quality: 1 {words}" in result.lines[0]
+    assert result.word == (INCOMPLETE if len(layouts) == 1 else PASS)
+    assert result.lines[0].startswith(INCOMPLETE) is (len(layouts) == 1)
