@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
+from typing import Any
 
 from assay.correctness import judge, second_process
 from assay.correctness.refusal import refusal_text
@@ -12,7 +13,8 @@ from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
 from assay.instruments import guard, launches
 from assay.instruments.guard import Tampered
-from assay.instruments.out_of_memory import ran_out
+from assay.instruments.out_of_memory import is_of_device, ran_out
+from assay.records import verdicts
 from assay.records.durable import is_full
 from assay.records.foreign_text import first_line
 from assay.records.schema import Measurement, Status
@@ -34,6 +36,7 @@ class CaseResult:
     reason: str | None = None  # where it is ok: a part that was left out
     cause: str | None = None
     ended: bool = False  # its process, so the case is not run again
+    data: dict[str, Any] | None = None  # of what may be the doing of those who hold the device
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +75,8 @@ def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec
         status: Status = "failed"
         if ran_out(error):
             status, reason = "oom", lack_of_memory(error, reason)[1]  # not run is not passed over
-        return CaseResult(spec=spec, status=status, reason=reason)
+        data = verdicts.DEVICE_ERROR if is_of_device(error) else None
+        return CaseResult(spec=spec, status=status, reason=reason, data=data)
     return _case_result(spec, measurements)
 
 
@@ -109,6 +113,7 @@ def _case_result(spec: WorkloadSpec, measurements: Sequence[Measurement]) -> Cas
             share=failed.value if failed.unit == "ratio" else None,
             reason=failed.reason,
             cause=failed.cause,
+            data=failed.data,
         )
     shares = [m.value for m in measurements if m.unit == "ratio" and m.value is not None]
     if not shares:

@@ -78,6 +78,7 @@ def failure(
         samples=[result.share for result in results if result.share is not None],
         source=tested.source,
         level="kernel",
+        data=failing[0].data if all(result.data for result in failing) else None,
         # What is right alone is not repeated by its name.
         workload=None if cause == _STATE else identity(smallest.spec),
     )

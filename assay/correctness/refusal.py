@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from assay.attention import interpreted
 from assay.instruments.own_time import own_seconds
 from assay.records.foreign_text import first_line
-from assay.subjects.outcome import Unsupported
+from assay.subjects.outcome import Unsupported, device_lost
 from assay.subjects.sequence import SequenceSubject
 from assay.workloads.spec import WorkloadSpec
 
@@ -58,6 +58,8 @@ def outcome(
     except Unsupported as refusal:
         text = str(refusal)
     except Exception as error:
+        if device_lost(error):
+            raise
         text = refusal_text(error)
     return Outcome(text=text, seconds=own_seconds() - start, backward=bool(backward))
 

@@ -18,6 +18,7 @@ from types import ModuleType
 from assay import host
 from assay.captures.inputs import make
 from assay.correctness import judge
+from assay.instruments.out_of_memory import is_of_device
 from assay.instruments.start_method import finding_us, own_python
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import bind
@@ -32,6 +33,7 @@ class SecondProcessResult:
 
     digest: str | None = None
     error: str | None = None
+    of_device: bool = False
 
 
 def start(
@@ -94,7 +96,8 @@ def main(request: str) -> None:
         except Unsupported:
             continue  # the first process is refused it too, and reports it
         except Exception as error:
-            result = {"error": f"{type(error).__name__}: {error}"}
+            text = f"{type(error).__name__}: {error}"
+            result = {"error": text, "of_device": is_of_device(error)}
         print(json.dumps({"name": spec.name, **result}), file=results)
 
 

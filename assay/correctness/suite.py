@@ -16,8 +16,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from msgspec.structs import replace as replace_fields
+
 from assay.attention import interpreted
-from assay.correctness import domain, second_process
+from assay.correctness import domain, judge, second_process
 from assay.correctness.case_result import FAILED, CaseResult, EndedCase, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
 from assay.correctness.diagnosis.cause import DIAGNOSED, evidence
@@ -104,12 +106,19 @@ def run(
                 results.append(run_case(tested, probes[name], spec))
             if sum(result.status in FAILED for result in results) >= _ENOUGH_FAILURES:
                 break
+            if results[-1].status == "refused":
+                break
         passing[name] = [result.spec for result in results if result.status == "ok"]
         if any(result.status in FAILED for result in results):
             # The search for the cause has a time of its own.
             yield Begin(tested.name, probe=name, case=results[-1].spec.name)
             known = evidence(name, passing)
             yield failure(tested, name, probes[name], results, known, planned=len(specs))
+        elif results[-1].status == "refused":
+            held = replace_fields(
+                judge.unsupported(name, results[-1].reason or ""), subject=tested.name
+            )
+            yield replace_fields(held, status="refused", data=results[-1].data)
         else:
             yield summary(tested, name, results, planned=len(specs), needed=needed)
     if not only:

@@ -6,6 +6,7 @@ such as a kernel that asks for more shared memory than a multiprocessor has, mus
 
 import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 from assay import devices
 
 _CROWDED = 0.05  # of a device, held by others: more than contexts without work take
+_BUSY = 5  # percent of a second in which a kernel of others ran
+_LETS_GO_S = 5  # within which a device is given back by a process that has ended
 _CONTEXT_BYTES = 600 << 20  # that a CUDA context needs; with less free, a device is full
 
 
@@ -98,6 +101,13 @@ SPELLINGS = (
     ),
 )
 
+# In errors of a device or of its libraries. They may be the doing of those who hold the device:
+# with no room for a context, a handle or a workspace, each library fails in words of its own.
+_OF_DEVICE = (
+    *("CUDA error", "CUDA_ERROR_", "CUDA driver", "CUBLAS_STATUS_", "CUDNN_STATUS_", "cuInit"),
+    *("Triton Error [CUDA]", "Unable to initialize backend", "DNN library initialization failed"),
+)
+
 
 def ran_out(error: BaseException) -> bool:
     """True where an error says that memory ran out, the machine's or a device's."""
@@ -124,11 +134,64 @@ def held_by_others(error: BaseException) -> str | None:
     return None
 
 
+def is_of_device(error: BaseException | None) -> bool:
+    """True where a device or a library of it failed, which others on it may bring about."""
+    while error is not None:
+        texts = (*_OF_DEVICE, *(s.text for s in SPELLINGS if s.on_device))
+        if any(text in str(error) for text in texts):
+            return True
+        error = error.__cause__
+    return False
+
+
+def free_bytes(device: str) -> int | None:
+    """Free memory of a GPU; None where nothing says it."""
+    known = _of(device)
+    return known.free if known else None
+
+
+def others_on(device: str) -> str | None:
+    """Say who uses a GPU, asked by a process that has nothing on it; None where nobody does. What
+    has just ended needs a moment to let go."""
+    until = time.monotonic() + _LETS_GO_S
+    while words := _use_of(device):
+        if time.monotonic() > until:
+            return words
+        time.sleep(0.5)
+    return None
+
+
+def wait_for(device: str, needed_bytes: int, patience_s: float) -> None:
+    """Wait until a GPU has so much free memory or, where the need is not known, until nobody uses
+    it; no longer than `patience_s`."""
+    until = time.monotonic() + patience_s
+    while time.monotonic() < until and _use_of(device):
+        if needed_bytes and (free_bytes(device) or 0) >= needed_bytes:
+            return
+        time.sleep(1)
+
+
+def _use_of(device: str) -> str | None:
+    known = _of(device)
+    if known is None or (known.total - known.free <= _CROWDED * known.total and known.busy < _BUSY):
+        return None
+    used, total = (known.total - known.free) / 2**30, known.total / 2**30
+    return (
+        f"other processes hold {used:.1f} of the {total:.1f} GiB of {device}, busy {known.busy} %"
+    )
+
+
+def _of(device: str) -> "_DeviceMemory | None":
+    known = dict(enumerate(_memory_of_devices())) if device.startswith("cuda") else {}
+    return known.get(int(device.partition(":")[2] or 0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class _DeviceMemory:
     total: int
     free: int
     by_process: dict[int, int]
+    busy: int = 0  # percent of the driver's last sample period
 
 
 def _memory_of_devices() -> Iterator[_DeviceMemory]:
@@ -151,6 +214,7 @@ def _memory_of(pynvml: Any, handle: Any) -> _DeviceMemory:
         total=memory.total,
         free=memory.free,
         by_process={process.pid: process.usedGpuMemory or 0 for process in processes},
+        busy=pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
     )
 
 

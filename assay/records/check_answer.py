@@ -27,6 +27,7 @@ from assay.records.verdicts import (
     WRONG,
     cases_run,
     count_cases,
+    was_held,
 )
 
 PASS, FAIL, INCOMPLETE = "PASS", "FAIL", "INCOMPLETE"
@@ -83,6 +84,9 @@ def check_answer(
     if not passed:
         reason = next((m.reason for m in verdicts if m.reason), "no probe has a case for it")
         return not_run(name, reason)
+    if held := [m for m in verdicts if was_held(m)]:
+        text = f"{counts}; {', '.join(m.metric for m in held)} {shorten(held[0].reason or '', 160)}"
+        return _answer(INCOMPLETE, name, text)
     probes = f"{len(passed)} probe{'' if len(passed) == 1 else 's'}"
     if len(passed) < len(verdicts):
         probes = f"{len(passed)} of {len(verdicts)} probes"

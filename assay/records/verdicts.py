@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from assay.records.schema import (
     CELL_METRICS,
@@ -28,6 +29,10 @@ LIMITS, CONDITIONS = "limits", "conditions"
 BESIDE = (LIMITS, CONDITIONS)  # what a table of verdicts says below it
 REACH = "reach"  # the largest workloads that were compared, as data
 NO_VERDICTS = (*BESIDE, REACH)
+# Marks in `data`: a failure that those who hold a GPU may have brought about, and one of which
+# nothing was learned because others held it.
+DEVICE_ERROR: dict[str, Any] = {"device_error": True}
+HELD: dict[str, Any] = {"held_by_others": True}
 # Statuses that no number may be built on.
 WRONG = ("failed", "oom", "timeout")
 # Statuses of what was not run: this machine could not, or the subject does not take it.
@@ -146,6 +151,16 @@ def skipped_cells(records: Iterable[Record]) -> list[SkippedCells]:
 
 def _is_idle(record: Record) -> bool:
     return record.status in _NOT_RUN and not is_unbelievable(record)
+
+
+def may_be_others(record: Measurement) -> bool:
+    """True for a failure that those who hold the device may have brought about."""
+    return not DEVICE_ERROR.keys().isdisjoint(record.data or {})
+
+
+def was_held(record: Measurement) -> bool:
+    """True where nothing was learned because others held the device."""
+    return record.status == "refused" and bool({*HELD, *DEVICE_ERROR} & {*(record.data or {})})
 
 
 def is_verdict(record: Record) -> bool:

@@ -47,6 +47,7 @@ from assay.records.verdicts import (
     is_verdict,
     is_wrong,
     skipped_cells,
+    was_held,
 )
 from assay.reports.contents import UNFINISHED, Stage
 from assay.reports.headlines import comparisons, noises, replays, trainings
@@ -150,6 +151,10 @@ def _checks(records: Sequence[Record], run: Run | None) -> Iterator[Answer]:
         if wrong := [r for r in own if r.status == "failed" or _ends_check(r, run)]:
             text = failure_text(wrong, repeat=_repeat(run, subject, wrong[0].stage))
             yield Answer(word=FAIL, lines=(f"{FAIL}  {subject}: {text}",), name=subject)
+            continue
+        if held := next(filter(was_held, own), None):
+            text = shorten(held.reason or "", 160)
+            yield Answer(word=INCOMPLETE, lines=(f"{INCOMPLETE}  {subject}: {text}",), name=subject)
             continue
         asked = {record.cell for record in own}
         passed = {record.cell for record in own if record.status == "ok"}

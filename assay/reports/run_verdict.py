@@ -12,6 +12,7 @@ from assay.records.verdicts import (
     is_gap,
     is_unbelievable,
     skipped_cells,
+    was_held,
     without_time,
 )
 from assay.reports.contents import UNFINISHED, UNREADABLE, Stage
@@ -61,6 +62,8 @@ def judge(stages: Sequence[Stage], *, check: bool = False) -> tuple[str, str]:
     reasons = "".join(f"; {each}" for each in sorted(skipped, key=lambda each: not each.is_all))
     if not any(map(_measured, records)):
         return UNFINISHED, f"nothing was measured{ended}{reasons}"
+    if held := sum(map(was_held, records)):
+        return UNFINISHED, f"{held:,} not examined, because others held the device{reasons}"
     if any(each.is_all for each in skipped):
         return UNFINISHED, reasons.removeprefix("; ")
     return "ok", f"passed{ended}{reasons}"

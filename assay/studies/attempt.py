@@ -5,11 +5,16 @@ the subject it was at gets that outcome and each of the others runs alone. A sub
 of memory by itself is tried again alone, because others held some. Where the probes make
 cases of their own, the case it was at gets it, and a new process goes on with the others; after a
 hang they are left, because each might hang as long.
+
+Where others hold the GPU, an end, a limit to time and an error of the device may be their doing.
+Then it is run again, in a new process and after a wait; what repeats beside others is recorded as
+not examined, and what repeats on a free device as the subject's own.
 """
 
+import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,10 +22,10 @@ import msgspec
 
 from assay.errors import BadInput
 from assay.host import own_fingerprint
-from assay.instruments import forks, isolation
+from assay.instruments import forks, isolation, out_of_memory
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
-from assay.records.verdicts import LIMITS, NO_VERDICTS
+from assay.records.verdicts import HELD, LIMITS, NO_VERDICTS, may_be_others
 from assay.studies import crash
 from assay.studies.cell import Cell, WorkerRequest, encode, outcome
 from assay.studies.job import CellResult, Job
@@ -33,6 +38,7 @@ from assay.workloads.spec import WorkloadSpec
 # behind in its stage, for the next start to remove.
 SCRATCH = ".cell-"
 REQUEST_FILE, RESULT_FILE = "request.json", "result.jsonl"
+PATIENCE_S = 120.0  # for others to let go of a GPU
 CHECK = "accuracy"  # the probe that says whether an implementation is right on a case
 
 
@@ -77,9 +83,54 @@ def _is_right(job: Job, spec: WorkloadSpec) -> bool:
 class _Attempt:
     measurements: list[Measurement]
     rest: list[Cell]  # one for each subject or probe that has yet to run
+    doubt: "_Doubt | None" = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Doubt:
+    """A cell to run again where others hold its device, and all that holds then of the first."""
+
+    cell: Cell
+    kept: list[Measurement]
+    rest: Sequence[Cell] = ()
+    needs_bytes: int = 0
 
 
 def _in_process(job: Job, cell: Cell) -> _Attempt:
+    """Run a cell, or what is left of it, in a new process; once more what others may have spoilt,
+    which is not examined where they are still there and it ends likewise."""
+    first = _in_new_process(job, cell)
+    doubt = None if cell.folder else first.doubt
+    if not doubt or not (others := out_of_memory.others_on(cell.device)):
+        return first
+    needs = f" for {doubt.needs_bytes / 2**30:.0f} GiB" if doubt.needs_bytes else ""
+    what = f"{cell.name}: {', '.join((*doubt.cell.subjects, *doubt.cell.probes))}"
+    wait = f"waiting{needs}, {PATIENCE_S:g} s at most, to run again {what}"
+    print(f"assay: {others}; {wait}", file=sys.stderr, flush=True)
+    out_of_memory.wait_for(cell.device, doubt.needs_bytes, PATIENCE_S)
+    second = _in_new_process(job, doubt.cell)
+    if second.doubt and (others := out_of_memory.others_on(cell.device)):
+        unknown, rest = _unknown(second.doubt.cell, others), second.doubt.rest
+        second = _Attempt(measurements=[*second.doubt.kept, *unknown], rest=list(rest))
+    told = {m.metric for m in doubt.kept}.intersection(NO_VERDICTS)
+    again = [m for m in second.measurements if m.metric not in told]
+    again = [msgspec.structs.replace(m, alone=True) for m in again]
+    return _Attempt(measurements=[*doubt.kept, *again], rest=[*second.rest, *doubt.rest])
+
+
+def _unknown(cell: Cell, others: str) -> list[Measurement]:
+    """Outcomes of subjects of which nothing was learned, by probe where these make their cases."""
+    reason = f"not examined: {others}; run it again when they are done"
+    held = [
+        msgspec.structs.replace(outcome(cell, name, "refused", reason), data=HELD)
+        for name in cell.subjects
+    ]
+    if not makes_cases(cell):
+        return held
+    return [msgspec.structs.replace(m, metric=name) for m in held for name in cell.probes]
+
+
+def _in_new_process(job: Job, cell: Cell) -> _Attempt:
     """Run a cell, or what is left of it, in a new process."""
     with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=job.folder) as scratch:
         request, result = Path(scratch, REQUEST_FILE), Path(scratch, RESULT_FILE)
@@ -168,7 +219,22 @@ def _after_end(cell: Cell, progress: WorkerOutput) -> _Attempt:
     return _Attempt(
         measurements=[m for m in progress.measurements if m not in crowded],
         rest=[replace(cell, subjects=(s,), probes=probes) for s, probes in again.items()],
+        doubt=_doubt_of(cell, progress.measurements),
     )
+
+
+def _doubt_of(cell: Cell, measurements: Sequence[Measurement]) -> _Doubt | None:
+    """Subjects with errors of a device; of one that makes cases, the probes."""
+    marked = [m for m in measurements if may_be_others(m)]
+    subjects, names = {m.subject for m in marked}, {m.metric for m in marked}
+    again = replace(cell, subjects=tuple(s for s in cell.subjects if s in subjects))
+    kept = [m for m in measurements if m.subject not in subjects]
+    if makes_cases(cell):
+        probes = tuple(name for name in cell.probes if name in names)
+        again = replace(again, probes=probes or cell.probes)  # where it could not be loaded: all
+        kept = [m for m in measurements if m not in marked]
+    needs_bytes = max(((m.data or {}).get("needs_bytes", 0) for m in marked), default=0)
+    return _Doubt(cell=again, kept=kept, needs_bytes=needs_bytes) if marked else None
 
 
 def _after_forgery(cell: Cell, progress: WorkerOutput) -> _Attempt:
@@ -198,11 +264,13 @@ def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str)
         metric=at.probe,
         cause="it hangs" if status == "timeout" else crash.ENDS,
     )
+    again = replace(cell, probes=tuple(n for n in cell.probes if n in (at.probe, *waiting)))
+    doubt = _Doubt(cell=again, kept=progress.measurements) if status != "oom" else None
     if "ended" in cell.options and at.case and at.probe != LIMITS and status == "failed":
         case = {"probe": at.probe, "case": at.case, "reason": blamed.reason, "cause": crash.ENDS}
         options = {**cell.options, "ended": [*cell.options["ended"], case]}
         rest = replace(cell, probes=(at.probe, *waiting), options=options)
-        return _Attempt(measurements=progress.measurements, rest=[rest])
+        return _Attempt(measurements=progress.measurements, rest=[rest], doubt=doubt)
     measurements = [*progress.measurements, blamed]
     # Where it ends its process outside of its limits, they are not looked for again.
     options = {**cell.options, **({"find_limits": False} if at.probe == LIMITS else {})}
@@ -212,8 +280,8 @@ def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str)
         text = f"not run: it {ends} in {at.probe}; fix that first"
         skipped = outcome(cell, at.subject, "skipped", text)
         measurements += [msgspec.structs.replace(skipped, metric=name) for name in waiting]
-        return _Attempt(measurements=measurements, rest=[])
-    return _Attempt(measurements=measurements, rest=[rest] if waiting else [])
+        return _Attempt(measurements=measurements, rest=[], doubt=doubt)
+    return _Attempt(measurements=measurements, rest=[rest] if waiting else [], doubt=doubt)
 
 
 def _after_subject(cell: Cell, progress: WorkerOutput, status: Status, reason: str) -> _Attempt:
@@ -232,4 +300,6 @@ def _after_subject(cell: Cell, progress: WorkerOutput, status: Status, reason: s
     kept = [measurement for measurement in progress.measurements if measurement.subject in ended]
     waiting = [name for name in cell.subjects if name not in ended and name != at]
     rest = [replace(cell, subjects=(name,)) for name in waiting if at and not is_stranger]
-    return _Attempt(measurements=[*kept, blamed], rest=rest)
+    is_alone = at and not is_stranger and status != "oom"
+    again = _Doubt(cell=replace(cell, subjects=(at,)), kept=kept, rest=rest) if is_alone else None
+    return _Attempt(measurements=[*kept, blamed], rest=rest, doubt=again)

@@ -21,7 +21,13 @@ from assay.records.identity import current
 from assay.records.log import Log
 from assay.records.run import Done, RunFolder
 from assay.records.schema import CELL_SECONDS, SEVERITY, Measurement, Record, Stamp, Status
-from assay.records.verdicts import is_expected, is_unbelievable, skipped_cells, without_time
+from assay.records.verdicts import (
+    is_expected,
+    is_unbelievable,
+    skipped_cells,
+    was_held,
+    without_time,
+)
 from assay.studies import continuation, plan, reuse
 from assay.studies.attempt import SCRATCH
 from assay.studies.auditor import Auditor
@@ -87,7 +93,8 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     failed = any(r.status in fails_on[r.stage] or is_unbelievable(r) for r in records)
     if failed or without_time(records):
         return DOES_NOT_HOLD
-    return CANNOT_RUN_HERE if any(s.is_all for s in skipped_cells(records)) else HOLDS
+    lacks = any(map(was_held, records)) or any(s.is_all for s in skipped_cells(records))
+    return CANNOT_RUN_HERE if lacks else HOLDS
 
 
 def _do_stage(

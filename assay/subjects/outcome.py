@@ -15,7 +15,8 @@ from assay.errors import BadInput
 from assay.host import Host
 from assay.instruments import launches
 from assay.instruments.guard import Tampered
-from assay.instruments.out_of_memory import held_by_others, ran_out
+from assay.instruments.out_of_memory import held_by_others, is_of_device, ran_out
+from assay.records import verdicts
 from assay.records.durable import is_full
 from assay.records.schema import Measurement, Status
 from assay.subjects.contract import Subject
@@ -76,6 +77,7 @@ def outcome_of(
         status=status,
         reason=reason,
         workload=identity(workload) if workload else None,
+        data=verdicts.DEVICE_ERROR if status != "unsupported" and is_of_device(error) else None,
     )
 
 

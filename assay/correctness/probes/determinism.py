@@ -1,5 +1,7 @@
 """The same bits from the same inputs: call after call, in a second process, and backwards too."""
 
+from msgspec.structs import replace
+
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
@@ -58,7 +60,8 @@ def _second_process(call: SequenceSubject, spec: WorkloadSpec) -> Measurement:
         return judge.unsupported("determinism", "there is no second process to compare with")
     if result.error:
         text = f"in another process the same call raises {result.error}"
-        return judge.failed("determinism", text, "it works in the first process only")
+        failed = judge.failed("determinism", text, "it works in the first process only")
+        return replace(failed, data=verdicts.DEVICE_ERROR) if result.of_device else failed
     if result.digest != judge.digest(call):
         text = "another process gives an output for the same inputs that differs in its bits"
         cause = "the result depends on the process: a hash, its id, its environment or the time"

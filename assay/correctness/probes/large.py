@@ -8,13 +8,16 @@ odd number of entries is repeated, so that an index that wraps around meets anot
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from assay.attention.budget import TENSORS
 from assay.correctness import judge
 from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.instruments.launches import GRID_AXIS, beyond_grid
-from assay.instruments.out_of_memory import held_by_others, ran_out
+from assay.instruments.out_of_memory import free_bytes, held_by_others, ran_out
 from assay.records.schema import Measurement
+from assay.records.verdicts import DEVICE_ERROR
 from assay.subjects.contract import Expected
 from assay.subjects.outcome import device_lost
 from assay.subjects.sequence import SequenceSubject
@@ -54,17 +57,21 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     fitting = min(repeats, most // rows) if most else repeats
     if fitting < repeats and spec.batch != _MANY_ROWS:
         return [judge.unsupported("large", f"its limits end before {_ELEMENTS:,} elements")]
-    needed = _TENSORS_HELD * repeats * sum(sizes) * 2
+    needed = _TENSORS_HELD * fitting * sum(sizes) * 2
     if not call.host.accelerators or needed > (call.host.devices[0].memory_bytes or 0):
         return [judge.unsupported("large", f"needs a GPU with {needed / 2**30:.0f} GiB")]
     if refusal := call.implementation.refusal(replace(spec, batch=spec.batch * fitting), call.host):
         return [judge.unsupported("large", refusal)]
+    call.framework.empty_cache(call.device)
     try:
+        if (free := free_bytes(call.device)) is not None and free < needed:
+            return [_waiting(needed, f"{free / 2**30:.0f} GiB are free")]
         return _measured(call, fitting)
     except Exception as error:
         if ran_out(error):
-            reason = held_by_others(error) or "this device has too little memory for it"
-            return [judge.unsupported("large", reason)]
+            if others := held_by_others(error):
+                return [_waiting(needed, others)]
+            return [judge.unsupported("large", "this device has too little memory for it")]
         reason = None if device_lost(error) else beyond_grid(error, rows * fitting)
         if reason is None:
             raise
@@ -72,6 +79,13 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
         return wrong or [judge.unsupported("large", reason)]
     finally:
         call.framework.empty_cache(call.device)
+
+
+def _waiting(needed: int, words: str) -> Measurement:
+    """Return the outcome on a device that others fill: for another process, once there is room."""
+    refused = judge.unsupported("large", f"needs {needed / 2**30:.0f} GiB of the GPU; {words}")
+    data = {**DEVICE_ERROR, "needs_bytes": needed}
+    return structs.replace(refused, status="refused", data=data)
 
 
 def _measured(call: SequenceSubject, repeats: int) -> list[Measurement]:
