@@ -187,6 +187,19 @@ def without_time(records: Iterable[Record]) -> list[str]:
     return [stage for stage, seen in statuses.items() if "timeout" in seen and "ok" not in seen]
 
 
+def timed_out(records: Iterable[Record]) -> dict[str, str]:
+    """Subjects without any result of a stage that measures and whose time ran out in it, each with
+    the reason. In a check, and a training, that is a failure."""
+    seen: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        judged = record.stage in (*CHECKING, MODELS, TRAIN)
+        if record.subject and record.metric not in CELL_METRICS and not judged:
+            seen.setdefault((record.stage, record.subject), []).append(record)
+    late = {key: own for key, own in seen.items() if not any(r.status == "ok" for r in own)}
+    ends = ((name, r) for (_, name), own in late.items() for r in own if r.status == "timeout")
+    return {name: record.reason or "" for name, record in ends}
+
+
 def is_unbelievable(record: Record) -> bool:
     """True for a number that was refused because it cannot be true."""
     return record.status == "refused" and (record.reason or "").startswith(NOT_BELIEVED)

@@ -47,6 +47,7 @@ from assay.records.verdicts import (
     is_verdict,
     is_wrong,
     skipped_cells,
+    timed_out,
     was_held,
 )
 from assay.reports.contents import UNFINISHED, Stage
@@ -68,13 +69,15 @@ def answer(
     records: Sequence[Record], *, run: Run | None = None, stages: Sequence[Stage] = ()
 ) -> Answer:
     """The answer of one run; a speed that no passed check backs is not told."""
-    idle, records = skipped_cells(records), refuse_unchecked(records)
+    idle, late = skipped_cells(records), timed_out(records)
+    records = refuse_unchecked(records)
     checks = [*_suites(records, run), *_checks(records, run), *_models(records), *_doubted(records)]
     wrong = [each for each in checks if each.word == FAIL]
     failing = {each.name for each in wrong}
     passed = _first_of_each(each for each in checks if each.word == PASS)
-    lacking = [each for each in checks if each.word == INCOMPLETE]
-    refused = [each for each in lacking if each.lines[0].startswith(NOT_RUN)]
+    lacking = [each for each in checks if each.word == INCOMPLETE and each.name not in late]
+    lacking += [not_run(each, reason) for each, reason in late.items() if each not in failing]
+    refused = [e for e in lacking if e.lines[0].startswith(NOT_RUN) and e.name not in late]
     lacking = [each for each in lacking if each not in refused]
     # What is wrong is not timed either, which needs no line.
     refused = [each for each in refused if each.name not in failing]

@@ -25,6 +25,7 @@ from assay.records.verdicts import (
     is_expected,
     is_unbelievable,
     skipped_cells,
+    timed_out,
     was_held,
     without_time,
 )
@@ -93,7 +94,8 @@ def exit_code(records: Sequence[Record], stages: Sequence[PlannedStage]) -> int:
     failed = any(r.status in fails_on[r.stage] or is_unbelievable(r) for r in records)
     if failed or without_time(records):
         return DOES_NOT_HOLD
-    lacks = any(map(was_held, records)) or any(s.is_all for s in skipped_cells(records))
+    lacks = timed_out(records) or any(map(was_held, records))
+    lacks = lacks or any(each.is_all for each in skipped_cells(records))
     return CANNOT_RUN_HERE if lacks else HOLDS
 
 

@@ -130,8 +130,8 @@ def _study(
 ) -> "Study":
     """The study of some stages; a model or a text that cannot be read is refused before a run."""
     from assay.errors import BadInput
-    from assay.models.pretrained import sample_text
-    from assay.models.pretrained.huggingface import require_positions, require_weights
+    from assay.models.pretrained import catalog, sample_text
+    from assay.models.pretrained.huggingface import require_positions
     from assay.studies import lists
 
     settings = [f"STAGES={','.join(stages)}", *flags.as_settings(device=device), *settings]
@@ -140,7 +140,12 @@ def _study(
         raise BadInput("no model is named; give one, such as smollm2, random:llama or GPT2")
     sample_text.read_given(study.cache_text or None)
     for name in lists.entries(study.cache_model):
-        require_weights(name)
+        if name.endswith(".py"):
+            raise BadInput(
+                f"{name} is no model; a layout of your own is given with --layout {name}"
+            )
+        if not name.startswith("GPT2") and not name.endswith(".safetensors"):
+            catalog.require(name)
         require_positions(name, study.cache_window)
     return study
 

@@ -149,6 +149,23 @@ def test_a_stage_without_time_for_any_result_does_not_hold(tmp_path):
     assert judge(read_contents(run).stages) == ("ok", "passed, with 1 timeout")
 
 
+def test_a_subject_that_was_stopped_beside_others_is_missing(tmp_path):
+    """Its comparison was asked for; beside a kernel that was timed the exit code was 0."""
+    run = begin(tmp_path)
+    stopped = latency("slow", [], status="timeout", reason="ran longer than 6 s (CELL_TIMEOUT_S)")
+    append(run, "bench", "k1", checked("sdpa"), latency("sdpa", [1.0, 2.0]), stopped)
+    end(run, "bench")
+    contents, stages = read_contents(run), [SimpleNamespace(name="bench", fails_on=("failed",))]
+    assert exit_code(contents.records, stages) == 3
+    told = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert told.word == "INCOMPLETE"
+    assert told.lines[0] == "NOT RUN  slow: ran longer than 6 s (CELL_TIMEOUT_S)"
+    append(run, "bench", "k2", latency("slow", [1.0, 2.0], 256))
+    assert exit_code(read_contents(run).records, stages) == 0
+    append(run, "bench", "k1", latency("slow", [], status="failed", reason="signal 11"), attempt=2)
+    assert exit_code(read_contents(run).records, stages) == 1
+
+
 def test_a_failed_stage_without_records_is_a_failure(tmp_path):
     run = begin(tmp_path)
     end(run, "bench", status="failed", reason="no implementation could be loaded")

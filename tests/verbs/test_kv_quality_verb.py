@@ -69,6 +69,8 @@ def test_a_layout_of_ones_own_is_read_by_its_path(capsys, tmp_path):
     [
         (("random:llama",), {"text": Path("no-such-file.txt")}, "no-such-file.txt"),
         (("{folder}",), {}, "holds no config.json"),
+        (("my.py",), {}, "my.py is no model; a layout of your own is given with --layout my.py"),
+        (("lama",), {}, "there is no model 'lama'"),
         (("random:llama",), {"layout": "dense,,k16v8"}, "empty entry"),
     ],
 )
@@ -131,4 +133,5 @@ def test_variants_that_keep_latents_stand_beside_others(capsys, tmp_path):
     reasons = [r["reason"] for r in rows if (r["cell"], r["metric"]) == ("GPT2_MLA", "cache_proof")]
     assert "no dense one" in reasons[0]
     page = next(tmp_path.rglob("report.md")).read_text()
+    assert "- kv-compare: stage cache_quality skipped: 1 of 2 cells: its latents are" in page
     assert "mla_latent" in page.partition("Decode through the cache")[2]

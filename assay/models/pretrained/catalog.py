@@ -48,14 +48,25 @@ def open_model(
         from assay.models.pretrained import llama
 
         return llama.load(Path(name), **settings)
-    if Path(name).is_dir() or _HUB_NAME.fullmatch(name):
-        from assay.models.pretrained import huggingface
+    require(name)
+    from assay.models.pretrained import huggingface
 
-        return huggingface.load(name, **settings)
-    raise BadInput(
-        f"{unknown_name('model', name, names())} A folder that transformers can read, a PATH.gguf "
-        "of a Llama and a name on the Hugging Face hub (owner/name) are taken too"
-    )
+    return huggingface.load(name, **settings)
+
+
+def require(name: str) -> None:
+    """Refuse a name that is nothing, and a folder without weights, before anything is run."""
+    from assay.models.pretrained import huggingface
+
+    if Path(name).is_dir():
+        huggingface.require_weights(name)
+        return
+    kinds = name == SMOLLM2, name.startswith(random_weights.PREFIX), name.endswith(".gguf")
+    if not any(kinds) and (name.endswith(".py") or not _HUB_NAME.fullmatch(name)):
+        raise BadInput(
+            f"{unknown_name('model', name, names())} A folder that transformers can read, a "
+            "PATH.gguf of a Llama and a name on the Hugging Face hub (owner/name) are taken too"
+        )
 
 
 def _smollm2(**settings: str) -> LanguageModel:
