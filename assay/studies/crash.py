@@ -15,6 +15,7 @@ from assay.records.schema import Measurement
 from assay.workloads.spec import WorkloadSpec, parse
 
 ENDS = "it ends its process"
+_REPEATED = "large"  # the probe that repeats the batch of its cases until it is large
 _BLOCK = 128
 _CASE = re.compile(r"on case (\w+): ")
 _PLAIN = WorkloadSpec(  # the name of a case says all of it, but for a seed of 0
@@ -39,14 +40,18 @@ def explained(
     measurements: Sequence[Measurement], is_right: Callable[[WorkloadSpec], bool]
 ) -> list[Measurement]:
     """The measurements, with a better cause for those of processes that ended at a length with a
-    tail, where `is_right` says that the first of these cases is right in whole blocks."""
-    tails = {
-        id(measurement): spec
-        for measurement in measurements
-        if measurement.cause == ENDS
-        and (case := _CASE.match(measurement.reason or ""))
-        and _in_blocks(spec := parse(case[1], defaults=_PLAIN)) != spec
-    }
+    tail, where `is_right` says that the first of these cases is right in whole blocks; and at a
+    large batch, where it is right on a small one."""
+    ended = [
+        (m, parse(case[1], defaults=_PLAIN))
+        for m in measurements
+        if m.cause == ENDS and (case := _CASE.match(m.reason or ""))
+    ]
+    if large := [each for each in ended if each[0].metric == _REPEATED and is_right(each[1])]:
+        text = f"{ENDS} where the batch is large, and is right on a small one: an index overflows"
+        changed = {id(m): msgspec.structs.replace(m, cause=text) for m, _ in large}
+        measurements = [changed.get(id(m), m) for m in measurements]
+    tails = {id(m): spec for m, spec in ended if m.metric != _REPEATED and _in_blocks(spec) != spec}
     whole = _in_blocks(next(iter(tails.values()))) if tails else None
     if whole is None or not is_right(whole):
         return list(measurements)

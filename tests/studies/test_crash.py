@@ -29,3 +29,14 @@ def test_nothing_is_said_where_whole_blocks_end_it_too():
     assert crash.explained(tail, lambda spec: False) == tail
     whole = [ended("limits", "b1_h2_kv2_q128_k256_d64_causal_float16")]
     assert crash.explained(whole, lambda spec: True) == whole
+
+
+def test_a_large_batch_that_ends_it_is_no_tail():
+    """A kernel whose 32-bit index wraps read beyond its arrays on an H200, in `large` alone; it was
+    told as one of whole blocks, because 16 keys of the small batch are no multiple of 128."""
+    asked = []
+    large = [ended("large", "b3_h2_kv1_q1024_k16_d64_full_float16")]
+    (after,) = crash.explained(large, lambda spec: asked.append(spec.name) or True)
+    assert asked == ["b3_h2_kv1_q1024_k16_d64_full_float16"], "the batch alone"
+    assert after.cause.endswith("right on a small one: an index overflows")
+    assert crash.explained(large, lambda spec: False) == large
