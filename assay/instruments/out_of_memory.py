@@ -16,7 +16,7 @@ from assay import devices
 
 _CROWDED = 0.05  # of a device, held by others: more than contexts without work take
 _BUSY = 5  # percent of a second in which a kernel of others ran
-_LETS_GO_S = 5  # within which a device is given back by a process that has ended
+_LETS_GO_S = 10  # within which a device is given back by a process that has ended
 _CONTEXT_BYTES = 600 << 20  # that a CUDA context needs; with less free, a device is full
 
 
@@ -61,9 +61,7 @@ SPELLINGS = (
         seen_in="torch 2.11, driver 580",
     ),
     Spelling(
-        text="CUBLAS_STATUS_ALLOC_FAILED",
-        source="cuBLAS on a full device",
-        seen_in="torch 2.11",
+        text="CUBLAS_STATUS_ALLOC_FAILED", source="cuBLAS on a full device", seen_in="torch 2.11"
     ),
     Spelling(
         text="CUDNN_STATUS_INTERNAL_ERROR",
@@ -210,11 +208,14 @@ def _memory_of_devices() -> Iterator[_DeviceMemory]:
 def _memory_of(pynvml: Any, handle: Any) -> _DeviceMemory:
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    busy = 0
+    with suppress(pynvml.NVMLError):  # of a part of a GPU it is not known
+        busy = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
     return _DeviceMemory(
         total=memory.total,
         free=memory.free,
         by_process={process.pid: process.usedGpuMemory or 0 for process in processes},
-        busy=pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+        busy=busy,
     )
 
 

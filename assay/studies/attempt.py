@@ -14,7 +14,7 @@ not examined, and what repeats on a free device as the subject's own.
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -148,8 +148,15 @@ def _in_new_process(job: Job, cell: Cell) -> _Attempt:
             progress=str(result),
             stall_s=job.limits.case_timeout_s if makes_cases(cell) else None,
         )
-        environment = environment_of(cell, capture=job.capture)
-        exit = _run(job.stage, cell, request, result, environment, out, err, limits)
+        exit = forks.run(  # a new Python where forking is not safe
+            f"{WORKER}:in_fork",
+            {"request": str(request), "result": str(result)},
+            imports=imports_of(job.stage, cell),
+            environment=environment_of(cell, capture=job.capture),
+            stdout=out,
+            stderr=err,
+            limits=limits,
+        )
         progress = read(result, key)
     if progress.forged:
         return _after_forgery(cell, progress)
@@ -181,29 +188,6 @@ def _request(job: Job, cell: Cell) -> WorkerRequest:
         run_folder=job.run_folder.path.absolute(),
         stamp=job.stamp,
         host=own_fingerprint(),
-    )
-
-
-def _run(
-    stage: str,
-    cell: Cell,
-    request: Path,
-    result: Path,
-    environment: Mapping[str, str],
-    stdout: Path,
-    stderr: Path,
-    limits: isolation.Limits,
-) -> isolation.Exit:
-    """Run a worker to its end: a fork of a process that has imported the cell's frameworks, or a
-    new Python where forking is not safe."""
-    return forks.run(
-        f"{WORKER}:in_fork",
-        {"request": str(request), "result": str(result)},
-        imports=imports_of(stage, cell),
-        environment=environment,
-        stdout=stdout,
-        stderr=stderr,
-        limits=limits,
     )
 
 
