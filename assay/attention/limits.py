@@ -26,7 +26,7 @@ from typing import Any
 from assay.errors import BadInput
 from assay.workloads.spec import DTYPES, MASKS, WorkloadSpec
 
-CONTIGUOUS = ("plain", "offset")  # layouts of arrays without gaps
+CONTIGUOUS = {"plain", "offset", "kvstacked"}  # layouts of arrays without gaps
 QUERIES = ("equal", "at most keys", "at least keys")
 
 
@@ -103,7 +103,7 @@ class WorkloadLimits:
     def fitted(self, spec: WorkloadSpec, turn: int = 0) -> WorkloadSpec | None:
         """The nearest workload inside; None where what it is about lies outside. Where several are
         as near, `turn` chooses."""
-        if self.contiguous and spec.layout not in CONTIGUOUS:
+        if self.contiguous and not self._holds("contiguous", spec):
             return None
         changes: dict[str, Any] = {}
         if self.dtypes and spec.dtype not in self.dtypes:
@@ -183,7 +183,7 @@ class WorkloadLimits:
                 return spec.heads // spec.kv_heads in self.groups
             case "batch_heads":
                 return spec.batch * spec.heads <= self.batch_heads
-        return spec.layout in CONTIGUOUS
+        return {spec.layout_of(tensor) for tensor in "qkv"} <= CONTIGUOUS
 
 
 def nearest(values: Sequence[int], wanted: int) -> int:

@@ -53,6 +53,7 @@ class CaseGenerator:
     dtypes: tuple[str, ...] = DTYPES
     accepts: frozenset[str] = frozenset()
     configs: tuple[str, ...] = ()
+    backward: bool = True  # whether there is one
     models: bool = True  # whether shapes of models are among the cases
 
     def spec(self, *, length: int | None = None, **changes: Any) -> WorkloadSpec:

@@ -84,4 +84,5 @@ def case_generator(
         dtypes=tuple(dtypes),
         accepts=implementation.accepts,
         configs=implementation.configs,
+        backward=implementation.backward is not False,
     )

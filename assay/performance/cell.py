@@ -15,6 +15,7 @@ import numpy as np
 
 from assay import plugins, subjects
 from assay.attention import contract
+from assay.correctness.refusal import refusal_text
 from assay.errors import BadInput
 from assay.host import Host, inspect
 from assay.instruments import guard, machine_load
@@ -28,6 +29,7 @@ from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
 SEQUENCE = "sequence"
+_BACKWARD = {"gradients", "backward", "training"}  # probes that send dO back
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +83,7 @@ def _run(request: CellRequest, host: Host) -> Iterator[Begin | Measurement]:
                 with guard.refusing():
                     first = _first_call(subject)
                 yield _of(subject, first)
-            bound[name] = subject
+            bound[name] = _as_in_models(subject, request)
         except BadInput as error:
             yield _outcome(name, request, error, "load")
         except Exception as error:
@@ -186,6 +188,19 @@ def _first_call(subject: Subject) -> Measurement:
     rounds.refuse_changes(subject, before)
     source = "host clock around the first forward call, device synchronised after"
     return Measurement(metric="first_call_ms", value=elapsed_ms, unit="ms", source=source)
+
+
+def _as_in_models(subject: Subject, request: CellRequest) -> Subject:
+    """The subject with dO lying in memory as a model sends it back, unless it refuses that."""
+    if request.kind != SEQUENCE or not (subject.has_backward and _BACKWARD & {*request.probes}):
+        return subject
+    laid_out = subject.as_in_models()
+    try:
+        if laid_out is not subject:
+            laid_out.gradients()
+    except Exception as error:
+        return subject if refusal_text(error) else laid_out  # which its probes will tell
+    return laid_out
 
 
 def _one_by_one(

@@ -122,9 +122,25 @@ class SequenceSubject:
 
     def repeated(self, count: int) -> "SequenceSubject":
         """The same on its batch `count` times, for sizes that only the device can hold."""
-        arrays = (self.framework.tiled(array, count) for array in (*self.inputs, self.grad_out))
-        *inputs, grad_out = arrays
-        return replace(self, inputs=tuple(inputs), grad_out=grad_out)
+        inputs = tuple(self.framework.tiled(array, count) for array in self.inputs)
+        if not self.orders_gradients:
+            return replace(self, inputs=inputs, grad_out=self.framework.tiled(self.grad_out, count))
+        swapped = self.framework.tiled(self.framework.swapped(self.grad_out, 1, 2), count)
+        return replace(self, inputs=inputs, grad_out=self.framework.swapped(swapped, 1, 2))
+
+    @property
+    def orders_gradients(self) -> bool:
+        """Whether a model sends dO back in another order than that of a plain array: a projection
+        takes [batch, seq, heads, dim]."""
+        own = self.implementation
+        has_strides = "transposed" in self.framework.layouts()
+        return has_strides and own.layout == "BHSD" and not own.limits.contiguous
+
+    def as_in_models(self) -> "SequenceSubject":
+        """The same with dO in the order in which models send it back."""
+        if not self.orders_gradients:
+            return self
+        return replace(self, grad_out=self.placed(self.workload.grad_out, "transposed"))
 
     def renewed(self, change: InputChange) -> "SequenceSubject":
         times = change.multipliers(self.workload.spec)
@@ -134,9 +150,9 @@ class SequenceSubject:
         )
 
     def restore(self) -> None:
-        workload = self.workload
-        for array, right in zip(self.inputs, (workload.q, workload.k, workload.v), strict=True):
-            self.framework.overwrite(array, self.placed(right, workload.spec.layout))
+        for array, name in zip(self.inputs, INPUTS, strict=True):
+            right, layout = getattr(self.workload, name), self.workload.spec.layout_of(name)
+            self.framework.overwrite(array, self.placed(right, layout))
 
     def expected(self, workload: Workload | None = None) -> Expected:
         """Right values of its workload, or of another, and the budgets that it is held to."""
@@ -225,7 +241,7 @@ def bind_loaded(
     here = replace(host, devices=tuple(d for d in host.devices if d.label == device))
     framework = framework_of(implementation)
     refusal = implementation.refusal(spec, here)
-    if not refusal and spec.layout not in ("plain", *framework.layouts()):
+    if not refusal and spec.layout.rpartition("-")[2] not in ("plain", *framework.layouts()):
         refusal = f"{implementation.framework} has no arrays that lie in memory as {spec.layout}"
     if refusal:
         raise Unsupported(refusal)
@@ -244,9 +260,9 @@ def bind_loaded(
     placed = {} if placed is None else placed
     form = (implementation.framework, implementation.layout)
     if form not in placed:
-        arrays = (workload.q, workload.k, workload.v)
-        inputs = tuple(call.placed(array, spec.layout) for array in arrays)
-        placed[form] = (inputs, call.placed(workload.grad_out))
+        own = {name: getattr(workload, name) for name in INPUTS}
+        inputs = tuple(call.placed(array, spec.layout_of(name)) for name, array in own.items())
+        placed[form] = (inputs, call.placed(workload.grad_out, spec.layout_of("dO")))
     inputs, grad_out = placed[form]
     return replace(call, inputs=inputs, grad_out=grad_out)
 

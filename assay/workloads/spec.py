@@ -22,6 +22,9 @@ MASKS = ("causal", "full")
 # What the numbers are like (assay/workloads/values.py) and how they lie in memory.
 VALUES = ("normal", "small", "large", "huge", "onehot", "ties", "denormal")
 LAYOUTS = ("plain", "transposed", "wide", "strided", "offset", "outer", "expanded")
+LAYOUTS += ("headsfirst", "qkvpacked", "kvstacked", "kvrows", "sliced")
+# One tensor by itself lies so, as in v-wide; a projection of a model sends back dO-transposed.
+OWN_LAYOUTS = tuple(f"{tensor}-{name}" for tensor in ("q", "k", "v", "dO") for name in LAYOUTS[1:])
 
 _NUMBERS = {
     "b": "batch",
@@ -107,6 +110,12 @@ class WorkloadSpec:
             return self.exact_scale
         return self.scale_percent / 100 * self.head_dim**-0.5
 
+    def layout_of(self, tensor: str) -> str:
+        """Return how q, k, v or dO lies in memory: a layout that names no tensor is of the first
+        three."""
+        own, _, name = self.layout.rpartition("-")
+        return name if own == tensor or (not own and tensor != "dO") else "plain"
+
     @property
     def _record(self) -> str:
         """A captured record in few letters: its step and layer, and what tells it from others."""
@@ -146,7 +155,7 @@ def parse(name: str, *, defaults: WorkloadSpec) -> WorkloadSpec:
             values[part] = True
         elif part in VALUES:
             values["values"] = part
-        elif part in LAYOUTS:
+        elif part in (*LAYOUTS, *OWN_LAYOUTS):
             values["layout"] = part
         elif match and match[1] in _NUMBERS:
             values[_NUMBERS[match[1]]] = int(match[2])

@@ -20,7 +20,7 @@ from assay.correctness.suite import makes_cases
 from assay.errors import BadInput
 from assay.instruments.own_time import own_seconds
 from assay.studies import kconfig
-from assay.workloads.spec import LAYOUTS, VALUES, parse
+from assay.workloads.spec import LAYOUTS, OWN_LAYOUTS, VALUES, parse
 
 EXTRAS = frozenset({"lengths", "window", "mask", "cu_seqlens", "lse"})
 PROBES = {name: plugin for name, plugin in plugins.listing("probes").items() if makes_cases(plugin)}
@@ -56,7 +56,8 @@ def test_the_cases_cover_what_they_promise():
     pairs = {(spec.query_length, spec.key_length) for spec in by_probe["shapes"]}
     assert any(q < k for q, k in pairs) and any(q > k for q, k in pairs)
     assert {spec.values for spec in by_probe["stability"]} == set(VALUES) - {"normal"}
-    assert {spec.layout for spec in by_probe["strides"]} == set(LAYOUTS) - {"plain"}
+    alone = {layout for layout in OWN_LAYOUTS if "expanded" not in layout}
+    assert {spec.layout for spec in by_probe["strides"]} == {*LAYOUTS, *alone} - {"plain"}
     options = {extra for spec in by_probe["options"] for extra in spec.extras}
     assert options == EXTRAS - {"lse"}
     random = generator().random(200, "accuracy")
@@ -112,7 +113,9 @@ def test_inside_limits_there_are_as_many_cases(name):
 def test_what_is_about_gaps_has_no_case_for_contiguous_arrays():
     contiguous = limits.parse({"contiguous": True}, place="")
     fitted = inside(plugins.load(PROBES["strides"]).cases(generator()), contiguous, lambda s: True)
-    assert {spec.layout for spec in fitted} == {"offset"}
+    of_inputs = {spec.layout for spec in fitted if not spec.layout.startswith("dO-")}
+    assert {layout.rpartition("-")[2] for layout in of_inputs} == {"offset", "kvstacked"}
+    assert "dO-transposed" in {spec.layout for spec in fitted}, "a model sends it all the same"
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,27 @@ def test_an_element_whose_bytes_change_places_changes_the_sum():
     assert arrays.checksum(tensor) != arrays.checksum(swapped)
 
 
+# [B, H, S, D] = [2, 4, 6, 8]: the strides, in elements, and where the first element is.
+STRIDES = {
+    "transposed": ((192, 8, 32, 1), 0),  # [B, S, H, D]
+    "headsfirst": ((48, 96, 8, 1), 0),  # [H, B, S, D]
+    "qkvpacked": ((576, 8, 96, 1), 32),  # [B, S, 3, H, D]: 3 H D from token to token
+    "kvstacked": ((192, 48, 8, 1), 384),  # [2, B, H, S, D]
+    "kvrows": ((384, 8, 64, 1), 32),  # [B, S, 2, H, D]
+    "wide": ((384, 96, 16, 1), 8),  # [B, H, S, 2D]
+    "sliced": ((384, 96, 8, 1), 48),  # [B, H, 2S, D]
+    "offset": ((192, 48, 8, 1), 1),
+}
+
+
+@pytest.mark.parametrize("layout", STRIDES)
+def test_arrays_lie_in_memory_as_models_make_them(layout):
+    values = np.random.default_rng(0).standard_normal((2, 4, 6, 8)).astype(np.float32)
+    tensor = arrays.place(values, "float32", "cpu", layout)
+    assert (tensor.stride(), tensor.storage_offset()) == STRIDES[layout]
+    assert (tensor.numpy() == values).all()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("layout", ["plain", *arrays.layouts()])
 def test_products_are_exact_and_lie_alike(layout, dtype):

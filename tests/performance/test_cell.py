@@ -88,6 +88,33 @@ def test_a_wrong_implementation_is_named_and_the_next_one_goes_on(tmp_path, name
     assert not outcomes(items, "sdpa")
 
 
+HAND_WRITTEN = Path(__file__).parents[1] / "planted" / "sound" / "hand_written_backward.py"
+DO = {
+    "reads_strides_of_out": (
+        "grad = torch.as_strided(grad, out.shape, out.stride(), grad.storage_offset())",
+        "failed",
+    ),
+    "wants_it_contiguous": ('assert grad.is_contiguous(), "dO must be contiguous"', "ok"),
+}
+
+
+@pytest.mark.parametrize("name", DO)
+def test_a_timed_backward_is_sent_dO_as_models_lay_it_out(tmp_path, name):
+    """A backward that reads dO with the strides of the output was timed: dO was contiguous. A
+    backward that refuses any other dO is timed with that."""
+    line, status = DO[name]
+    (tmp_path / f"{name}.py").write_text(
+        HAND_WRITTEN.read_text().replace(
+            "        keys, values =", f"        {line}\n        keys, values =", 1
+        )
+    )
+    items = measured(tmp_path, name, probe="gradients+backward")
+    measurements = [m for m in items if isinstance(m, Measurement)]
+    ended = {m.metric: m.status for m in measurements if m.subject == name}
+    assert ended["error_over_budget_dq"] == status
+    assert ("backward_ms" in ended) == (status == "ok")
+
+
 def test_running_out_of_memory_is_its_own_outcome(tmp_path):
     name = write(tmp_path, "greedy", "return torch.empty(1 << 50)")
     (status, reason), *_ = outcomes(measured(tmp_path, name), name).values()

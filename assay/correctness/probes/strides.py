@@ -1,4 +1,4 @@
-"""Inputs that are not contiguous in memory: transposed, strided, offset, expanded."""
+"""Inputs and dO that are not contiguous in memory: as models make them, and with gaps."""
 
 from dataclasses import replace
 
@@ -7,13 +7,25 @@ from assay.correctness.cases import CaseGenerator
 from assay.host import Host
 from assay.records.schema import Measurement
 from assay.subjects.sequence import SequenceSubject
-from assay.workloads.spec import LAYOUTS, WorkloadSpec
+from assay.workloads.spec import LAYOUTS, OWN_LAYOUTS, WorkloadSpec
 from assay.workloads.workload import Workload
+
+_CAUSE = "memory is read as if it were contiguous: strides or the offset are not used"
+_OWN_CAUSE = "{0} is read with strides that are not its own: contiguous, or of another tensor"
 
 
 def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
-    """Return each layout causal and full, in a quick check causal only; dtypes take turns."""
-    layouts = [layout for layout in LAYOUTS if layout != "plain"]
+    """Return each layout of q, k and v together, causal and full, in a quick check causal only;
+    each of dO, where there is a backward; and of q, k and v alone each, in a quick check few.
+    dtypes take turns."""
+    masks = (True,) if generator.quick else (True, False)
+    together = [(layout, causal) for layout in LAYOUTS[1:] for causal in masks]
+    few = ("transposed", "sliced") if generator.quick else LAYOUTS
+    alone = [
+        (layout, not turn % 2)
+        for turn, layout in enumerate(each for each in OWN_LAYOUTS if "expanded" not in each)
+        if (generator.backward if layout.startswith("dO") else layout.partition("-")[2] in few)
+    ]
     return [
         generator.spec(
             batch=3,
@@ -21,12 +33,11 @@ def cases(generator: CaseGenerator) -> list[WorkloadSpec]:
             kv_heads=2 if causal else 4,
             query_length=33,
             key_length=65 if causal else 33,
-            dtype=generator.dtypes[(number + shift) % len(generator.dtypes)],
+            dtype=generator.dtypes[number % len(generator.dtypes)],
             causal=causal,
             layout=layout,
         )
-        for number, layout in enumerate(layouts)
-        for shift, causal in enumerate((True,) if generator.quick else (True, False))
+        for number, (layout, causal) in enumerate(together + alone)
     ]
 
 
@@ -37,5 +48,7 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
         plain = call.on(replace(workload, spec=replace(workload.spec, layout="plain")))
         if not judge.is_right(plain):
             return [judge.unsupported("strides", "it is wrong in contiguous memory too")]
-    cause = "memory is read as if it were contiguous: strides or the offset are not used"
-    return [judge.worst("strides", comparisons, f"in {workload.spec.layout} memory, ", cause)]
+    tensor, _, name = workload.spec.layout.rpartition("-")
+    prefix = f"with {tensor} alone in {name} memory, " if tensor else f"in {name} memory, "
+    cause = _OWN_CAUSE.format(tensor) if tensor else _CAUSE
+    return [judge.worst("strides", comparisons, prefix, cause)]

@@ -31,25 +31,34 @@ def marks(array: np.ndarray, device: str) -> torch.Tensor:
 
 def layouts() -> tuple[str, ...]:
     """The ways other than plain in which arrays can lie in memory."""
-    return ("transposed", "wide", "strided", "offset", "outer", "expanded")
+    return (*_ORDERS, *_VIEWS, "offset", "expanded")
+
+
+# Orders of [batch, heads, length, dim] in memory.
+_ORDERS = {"transposed": (0, 2, 1, 3), "outer": (2, 0, 1, 3), "headsfirst": (1, 0, 2, 3)}
+# Shapes of what holds an array besides NaN, and where in it that lies: in models beside the other
+# of keys and values, beside queries too, or in a longer sequence.
+_VIEWS: dict[str, tuple[Callable[..., tuple[int, ...]], Callable[[Any], Any]]] = {
+    "wide": (lambda b, h, n, d: (b, h, n, 2 * d), lambda x: x[..., x.shape[-1] // 2 :]),
+    "strided": (lambda b, h, n, d: (b, h, n, 2 * d), lambda x: x[..., ::2]),
+    "kvstacked": (lambda b, h, n, d: (2, b, h, n, d), lambda x: x[1]),
+    "kvrows": (lambda b, h, n, d: (b, n, 2, h, d), lambda x: x[:, :, 1].transpose(1, 2)),
+    "qkvpacked": (lambda b, h, n, d: (b, n, 3, h, d), lambda x: x[:, :, 1].transpose(1, 2)),
+    "sliced": (lambda b, h, n, d: (b, h, 2 * n, d), lambda x: x[:, :, x.shape[2] // 2 :]),
+}
 
 
 def _lay_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
     """The same values in other places; what lies between them is NaN."""
-    batch, heads, length, dim = tensor.shape
-    if layout == "transposed":  # [batch, length, heads, dim] in memory
-        return tensor.transpose(1, 2).contiguous().transpose(1, 2)
-    if layout == "outer":  # [length, batch, heads, dim] in memory
-        return tensor.permute(2, 0, 1, 3).contiguous().permute(1, 2, 0, 3)
+    if order := _ORDERS.get(layout):
+        back = [order.index(axis) for axis in range(4)]
+        return tensor.permute(order).contiguous().permute(back)
     if layout == "expanded":  # one batch row in memory; only for equal rows
         equal = bool((tensor == tensor[:1]).all())
-        return tensor[:1].expand(batch, heads, length, dim) if equal else tensor
-    if layout == "wide":
-        holder = tensor.new_full((batch, heads, length, 2 * dim), float("nan"))
-        view = holder[..., :dim]
-    elif layout == "strided":
-        holder = tensor.new_full((batch, heads, length, 2 * dim), float("nan"))
-        view = holder[..., ::2]
+        return tensor[:1].expand(tensor.shape) if equal else tensor
+    if layout in _VIEWS:
+        shape, taken_from = _VIEWS[layout]
+        view = taken_from(tensor.new_full(shape(*tensor.shape), float("nan")))
     elif layout == "offset":
         holder = tensor.new_full((tensor.numel() + 1,), float("nan"))
         view = holder[1:].view(tensor.shape)
