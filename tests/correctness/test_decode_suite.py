@@ -252,6 +252,10 @@ def test_pages_that_are_not_followed_fail(tmp_path) -> None:
     right = with_pages()
     (tmp_path / "followed.py").write_text(right)
     assert verdicts(tmp_path / "followed.py", "paged")["paged"].status == "ok"
+    clamped = right.replace("pages.long()", "pages.flatten()[:256].long()[TAKEN]")
+    few = "torch.arange(pages.numel()).clamp(max=255).view(pages.shape)"
+    (tmp_path / "few.py").write_text(clamped.replace("TAKEN", few))
+    assert verdicts(tmp_path / "few.py", "paged")["paged"].status == "failed"
     (tmp_path / "sorted.py").write_text(right.replace("pages.long()", "pages.long().sort(-1)[0]"))
     result = verdicts(tmp_path / "sorted.py", "paged")["paged"]
     assert result.status == "failed" and "pages are not followed" in result.cause
