@@ -136,7 +136,7 @@ def matched_ratio(model: str, layout: str, *, context: int, dtype: str) -> Match
     """Return the ratio at which a context's cache has the bytes of `layout`, never above them."""
     opened = open_model(model)
     layers = opened.layers(dtype=dtype)
-    if any(layer.window or layer.fixed for layer in layers):
+    if any(layer.kept_tokens or layer.fixed for layer in layers):
         raise BadInput(
             f"{opened.name} keeps more than tokens, or of a window; a ratio matches none"
         )

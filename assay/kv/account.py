@@ -83,19 +83,19 @@ _MOST_LAYERS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class CachedLayer:
-    """Bytes that one layer keeps of a sequence. Of tokens before a window it keeps nothing; the
+    """Bytes that one layer keeps of a sequence: of all tokens, or of the newest `kept_tokens`. The
     newest `residual` ones, and those of a block that is not complete, it keeps whole."""
 
     per_token: int | Fraction
     fixed: int = 0
-    window: int | None = None
+    kept_tokens: int | None = None  # of a layer with a window
     whole_per_token: int = 0
     residual: int = 0
     block: int = 1
 
     def bytes(self, tokens: int) -> int:
         """Bytes of a sequence of so many tokens."""
-        kept = min(tokens, self.window or tokens)
+        kept = min(tokens, self.kept_tokens or tokens)
         sealed = sealed_tokens(kept, residual=self.residual, block=self.block)
         return self.fixed + int(sealed * self.per_token) + (kept - sealed) * self.whole_per_token
 
@@ -152,20 +152,36 @@ def layers_of_config(
     streams = chosen.streams(spec)
     if not streams or (own == DENSE) != ("v" in {stream.name for stream in streams}):
         raise BadInput(f"{place} describes layers of layout {own}, for which {layout} cannot stand")
+    whole = contract.load(own).bytes_per_token(spec)
+    encoded = CachedLayer(
+        per_token=chosen.bytes_per_token(spec),
+        whole_per_token=whole,
+        residual=residual if layout else 0,
+        block=chosen.block,
+    )
     return [
-        CachedLayer(
-            per_token=chosen.bytes_per_token(spec),
-            window=window,
-            whole_per_token=contract.load(own).bytes_per_token(spec),
-            residual=residual if layout else 0,
-            block=chosen.block,
-        )
-        for window in _windows(text, count, place)
+        CachedLayer(per_token=whole, kept_tokens=kept) if kept else encoded
+        for kept in _kept_tokens(text, count, place)
     ]
 
 
-def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None]:
-    """The window of each layer; None where it sees everything."""
+def windowed_layers(layers: Sequence[CachedLayer]) -> int:
+    """Return how many layers have a window, and stay whole in every layout."""
+    return sum(layer.kept_tokens is not None for layer in layers)
+
+
+def refuse_windows_alone(layers: Sequence[CachedLayer], place: str) -> None:
+    """Refuse a model of which nothing would be encoded."""
+    if windowed_layers(layers) == len(layers):
+        raise BadInput(
+            f"every layer of {place} has a window, and such layers stay whole, as transformers "
+            "keeps them: nothing would be encoded"
+        )
+
+
+def _kept_tokens(text: Mapping[str, Any], count: int, place: str) -> list[int | None]:
+    """The newest tokens that each layer keeps; None where it keeps all. The next token sees itself
+    and one less than its window, and that is what transformers keeps."""
     window = text.get("sliding_window") if text.get("use_sliding_window", True) else None
     family = text.get("model_type")
     if window and not text.get("layer_types") and family not in _WINDOWED_THROUGHOUT:
@@ -186,8 +202,8 @@ def _windows(text: Mapping[str, Any], count: int, place: str) -> list[int | None
             f"{count} layers: what other kinds keep is not known here"
         )
     if _WINDOWED in kinds:
-        window = _whole(window, "sliding_window", place)
-    return [window if kind == _WINDOWED else None for kind in kinds]
+        window = _whole(window, "sliding_window", place, least=2)
+    return [window - 1 if kind == _WINDOWED else None for kind in kinds]
 
 
 def _refuse_unknown(config: Mapping[str, Any], place: str) -> None:
@@ -249,7 +265,9 @@ def _size(text: Mapping[str, Any], name: str, place: str) -> int:
     raise BadInput(f"{place} has none of {', '.join(_SIZES[name])}; wanted one of them")
 
 
-def _whole(value: object, key: str, place: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < _LARGEST:
-        raise BadInput(f"{place}: {key} is {value!r}; wanted a whole number from 1 on, below 2**31")
+def _whole(value: object, key: str, place: str, *, least: int = 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _LARGEST:
+        raise BadInput(
+            f"{place}: {key} is {value!r}; wanted a whole number from {least} on, below 2**31"
+        )
     return value

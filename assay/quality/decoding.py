@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from assay.kv.account import cache_bytes
+from assay.kv.account import cache_bytes, refuse_windows_alone
 from assay.quality.readers import Reader
 
 
@@ -31,6 +31,7 @@ def begin(
     reader: Reader, layout: str, prompt: torch.Tensor, *, steps: int, residual: int
 ) -> DecodedCache:
     """Read the prompt [1, tokens] into a new cache in a layout, with room for `steps` more."""
+    refuse_windows_alone(reader.layers(layout, residual=residual), reader.name)
     cache = reader.new_cache(
         layout, batch=len(prompt), residual=residual, capacity=prompt.shape[1] + steps
     )

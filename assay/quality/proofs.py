@@ -13,6 +13,7 @@ import torch
 
 from assay.errors import BadInput
 from assay.kv import contract
+from assay.kv.account import refuse_windows_alone
 from assay.kv.contract import Layout, sealed_tokens
 from assay.quality.bands import TOLERANT_INCREASE
 from assay.quality.readers import Reader
@@ -37,6 +38,8 @@ class Proof:
 @torch.no_grad()
 def prove(reader: Reader, layout: str, ids: torch.Tensor, *, residual: int = 0) -> Proof:
     """Read the beginning of one window [1, T] intact, destroyed and by steps."""
+    layers = reader.layers(layout, residual=residual)
+    refuse_windows_alone(layers, reader.name)
     ids = ids[:1, : _STEPS + residual]
     if not sealed_tokens(ids.shape[1], residual=residual, block=contract.load(layout).block):
         raise BadInput(
@@ -47,9 +50,7 @@ def prove(reader: Reader, layout: str, ids: torch.Tensor, *, residual: int = 0) 
     begun = time.perf_counter()
     stepped, reads = read_text(reader, layout, ids, residual=residual, by_steps=True)
     seconds = (time.perf_counter() - begun) / ids.shape[1]
-    wanted = expected_reads(
-        reader.layers(layout, residual=residual), batch=1, tokens=ids.shape[1], by_steps=True
-    )
+    wanted = expected_reads(layers, batch=1, tokens=ids.shape[1], by_steps=True)
     problem = ""
     if sum(reads.values()) != wanted:
         problem = f"{sum(reads.values()):,} bytes were read of the cache, {wanted:,} by formula"

@@ -66,7 +66,7 @@ def expected_reads(
 ) -> int:
     """Return the bytes that are read by formula: all that is kept, in every pass. Layers with a
     window are not encoded and not counted."""
-    encoded = [layer for layer in layers if layer.window is None]
+    encoded = [layer for layer in layers if layer.kept_tokens is None]
     lengths = range(1, tokens + 1) if by_steps else (tokens,)
     return batch * sum(cache_bytes(encoded, length) for length in lengths)
 

@@ -69,7 +69,8 @@ def sizes(
     from assay.reports.numerals import size_in_bytes
 
     opened, lengths = open_model(model), lengths_of(length)
-    rows, own = [], sum(layer.per_token for layer in opened.layers(dtype=_known_dtype(dtype)))
+    own = opened.layers(dtype=_known_dtype(dtype))
+    rows, longest = [], max(lengths)
     for name, layers in _by_layout(opened, layout, dtype, residual=residual):
         token = sum(layer.per_token for layer in layers)
         each = {layer.per_token for layer in layers}
@@ -78,11 +79,14 @@ def sizes(
             "layers": len(layers),
             "bytes per token": _plain(token),
             "per layer": _plain(each.pop()) if len(each) == 1 else None,
-            "share": float(token / own),
+            "share": cache_bytes(layers, longest) / cache_bytes(own, longest),
         }
         rows.append(row | {f"{n} tokens": cache_bytes(layers, n) for n in lengths})
     shown = {"share": "{:.4f}".format} | {f"{n} tokens": size_in_bytes for n in lengths}
-    note = f"The share is of the model's own layout, {opened.layout}."
+    note = (
+        f"The share is of the bytes of the model's own layout, {opened.layout}, at {longest:,} "
+        f"tokens.{_windows(own)}"
+    )
     least = min(rows, key=lambda row: row["bytes per token"])
     answer = (
         f"{opened.name}: {rows[0]['bytes per token']:,} bytes per token in {rows[0]['layout']}, "
@@ -142,7 +146,7 @@ def fit(
     note = (
         f"Of {size_in_bytes(bytes_of(memory, '--memory'))} the weights take {size_in_bytes(taken)} "
         f"and {size_in_bytes(bytes_of(reserve, '--reserve'))} are set aside; activations and what "
-        "an allocator rounds up are not counted."
+        f"an allocator rounds up are not counted.{_windows(opened.layers(dtype=dtype))}"
     )
     most = max(rows, key=lambda row: (row["tokens"], row["sequences"]))
     answer = (
@@ -239,6 +243,18 @@ def _by_layout(
         reason = next(iter(left_out.values()))
         print(f"left out: {', '.join(left_out)} ({reason})", file=sys.stderr)
     return list(listed.items())
+
+
+def _windows(layers: Sequence[Any]) -> str:
+    """A sentence on layers that no layout makes smaller, after a space; empty without them."""
+    from assay.kv.account import windowed_layers
+
+    if not (count := windowed_layers(layers)):
+        return ""
+    return (
+        f" {count} of {len(layers)} layers have a window: they keep one token less than that, "
+        "whole in every layout."
+    )
 
 
 def _plain(count: Any) -> int | float:

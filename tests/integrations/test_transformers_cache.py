@@ -135,6 +135,28 @@ def test_layers_with_a_window_are_kept_as_transformers_keeps_them():
     assert not cache.reads
 
 
+WINDOWED = {"sliding_window": 32, "layer_types": ["sliding_attention", "full_attention"] * 2}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [("Mistral", {"sliding_window": 32}), ("Gemma3Text", WINDOWED), ("GptOss", WINDOWED)],
+)
+@pytest.mark.parametrize("layout", ["dense", "int4"])
+def test_bytes_of_windows_are_those_of_sizes(kind, options, layout):
+    """A formula without windows said 18,432 of a cache of 126,976 bytes, and 296,960 of one of
+    294,400."""
+    heads = {"num_hidden_layers": 4, "head_dim": 32}
+    config = getattr(transformers, f"{kind}Config")(**SHAPE | heads | options)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    layers = layers_of_config(config.to_dict(), dtype="float32", layout=layout)
+    cache, length = LayoutCache(model, layout), 0
+    for part in (20, 12, 1, 40):
+        logits(model, tokens(2, part), cache, [part])
+        length += part
+        assert cache.nbytes == 2 * cache_bytes(layers, length)
+
+
 def test_tokens_are_taken_off_and_the_cache_is_emptied(qwen2):
     ids, cache = tokens(1, 24), LayoutCache(qwen2, "k16v8")
     logits(qwen2, ids[:, :20], cache, [20])

@@ -127,7 +127,7 @@ SMALL = {
     "kv_lora_rank": 32, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 16,
     "rotary_dim": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
-LENGTHS = (5, 7)
+LENGTHS = (5, 21, 22, 30)
 ROTARY = {"rope_theta": 10000.0, "rope_type": "default", "mrope_section": [2, 3, 3]}
 
 
@@ -157,7 +157,7 @@ NOT_RUN = ("deepseek_v2", "glm4v_text")
 
 @pytest.mark.parametrize("family", sorted({*account._PLAIN, *account._LATENTS} - {*NOT_RUN}))
 def test_caches_of_transformers_keep_what_is_counted(family):
-    """Tokens come in two passes; the second goes beyond no window."""
+    """A window of 8 keeps 7 tokens once there are as many, as the next token sees itself too."""
     from transformers import DynamicCache
 
     model, config = small_model(family)

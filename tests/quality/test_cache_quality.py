@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from assay.errors import BadInput
-from assay.quality import bands, needle, proofs, readers, scoring
+from assay.quality import bands, decoding, needle, proofs, readers, scoring
 
 CONTROLS = ("dense", "k8v16", "k16v8", "k8v8")
 TEXT = "The cache keeps keys and values of every token that was read. " * 40
@@ -55,6 +55,50 @@ def test_a_window_of_whole_tokens_as_long_as_the_text_proves_nothing(llama, wind
     with pytest.raises(BadInput, match="nothing of 48 tokens is encoded in k16v8 behind"):
         proofs.prove(llama, "k16v8", windows, residual=48)
     assert not proofs.prove(llama, "k16v8", windows, residual=40).problem
+
+
+def windowed(folder, kind, **options):
+    """A reader of a small model with windows of 16 tokens."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=256, hidden_size=64, intermediate_size=64, num_hidden_layers=6, head_dim=32,
+        num_attention_heads=4, num_key_value_heads=1, sliding_window=16, bos_token_id=None,
+        eos_token_id=None, pad_token_id=0, max_position_embeddings=256, **options,
+    )  # fmt: skip
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return readers.open_reader(str(folder), dtype="float32", device="cpu")
+
+
+def test_layers_with_a_window_count_whole(tmp_path):
+    """14 % was said of a cache of which 61 % remained, for five of six layers stay dense, and the
+    dense cache itself was failed: 294,400 bytes were kept, 296,960 expected."""
+    kinds = ["sliding_attention"] * 5 + ["full_attention"]
+    gemma = windowed(tmp_path / "gemma", "Gemma3Text", layer_types=kinds)
+    ids = readers.windows_of(gemma.token_ids(TEXT), tokens=72, window=72, source="x")
+    sizes = {}
+    caches = {
+        name: decoding.begin(gemma, name, ids[:, :64], steps=8, residual=0)
+        for name in ("dense", "int4")
+    }
+    for name, decoded in decoding.interleaved(gemma, caches, ids[:, 64:]):
+        assert decoded.kept_bytes == decoded.formula_bytes == decoded.cache.nbytes
+        sizes[name] = decoded.kept_bytes
+    assert not proofs.prove(gemma, "int4", ids).problem
+    token = 2 * 32 * 4
+    assert sizes["dense"] == (5 * 15 + 72) * token
+    assert sizes["int4"] == (5 * 15 + 72 * 0.140625) * token
+
+
+def test_where_every_layer_has_a_window_nothing_would_be_encoded(tmp_path):
+    """It failed as "zeros in the cache move the logits by 0 of the largest: not read"."""
+    mistral = windowed(tmp_path / "mistral", "Mistral")
+    ids = readers.windows_of(mistral.token_ids(TEXT), tokens=48, window=48, source="x")
+    with pytest.raises(BadInput, match="mistral has a window, and such layers stay whole"):
+        proofs.prove(mistral, "int4", ids)
+    with pytest.raises(BadInput, match="nothing would be encoded"):
+        decoding.begin(mistral, "dense", ids, steps=2, residual=0)
 
 
 @dataclass

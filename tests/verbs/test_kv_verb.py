@@ -71,11 +71,34 @@ def test_layers_with_a_window_keep_no_more_than_it():
         "layer_types": ["sliding_attention", "full_attention"] * 16,
     }
     layers = layers_of_config(config, dtype="bfloat16")
-    assert cache_bytes(layers, 1024) == 1024 * 131072
-    assert cache_bytes(layers, 4096) == (1024 + 4096) * 131072 // 2
+    assert cache_bytes(layers, 1023) == 1023 * 131072
+    assert cache_bytes(layers, 1024) == (1023 + 1024) * 131072 // 2  # the next sees itself too
+    assert cache_bytes(layers, 4096) == (1023 + 4096) * 131072 // 2
+    with pytest.raises(BadInput, match="sliding_window is 1; wanted a whole number from 2 on"):
+        layers_of_config(config | {"sliding_window": 1}, dtype="bfloat16")
     unused = layers_of_config(config | {"use_sliding_window": False, "layer_types": None},
                               dtype="bfloat16")  # fmt: skip
     assert cache_bytes(unused, 4096) == 4096 * 131072
+
+
+def test_layers_with_a_window_are_promised_in_no_other_layout(tmp_path, capsys, rows):
+    """sizes and fit promised 144 MiB for a Mistral in int4 where 512 remain: such layers stay
+    dense. Shares are of whole caches, as real ones are counted."""
+    mistral = LLAMA | {"model_type": "mistral", "sliding_window": 4096}
+    (tmp_path / "config.json").write_text(json.dumps(mistral))
+    for row in rows(kv.sizes, str(tmp_path), layout="dense,int4", length="8192"):
+        assert row["8192_tokens"] == 4095 * 131072 and row["share"] == 1
+    for row in rows(kv.fit, str(tmp_path), memory="2GiB", weights="1GiB", layout="dense,int4",
+                    length="8192"):  # fmt: skip
+        assert row["sequences"] == 2
+    kv.sizes(str(tmp_path), dtype="bfloat16", layout="int4", length="8192")
+    words = " ".join(capsys.readouterr().out.split())
+    assert "32 of 32 layers have a window: they keep one token less than that, whole" in words
+    mixed = LLAMA | {"sliding_window": 64,
+                     "layer_types": ["sliding_attention"] * 5 + ["full_attention"]}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(mixed | {"num_hidden_layers": 6}))
+    (row,) = rows(kv.sizes, str(tmp_path), layout="int4", length="256")
+    assert row["share"] == (5 * 63 + 256 * 0.28125) / (5 * 63 + 256)
 
 
 def test_sequences_that_fit(rows):
