@@ -202,7 +202,7 @@ def _sizes(model: str) -> tuple[str, int, int]:
             "keys and values of their own dtypes there"
         )
     layers = opened.layers(dtype="bfloat16")
-    if any(layer.window for layer in layers):
+    if any(layer.kept_tokens for layer in layers):
         raise BadInput(
             f"{opened.name} has layers with a sliding window; what vLLM's fork keeps of them was "
             "not read"
