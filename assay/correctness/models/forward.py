@@ -79,7 +79,7 @@ def in_mode(model: nn.Module, mode: str, *, graphs: bool = False) -> Iterator[No
     The mode is not restored: changing it takes as long as a call.
     """
     if model.training != (mode == "train"):
-        model.train(mode == "train")
+        getattr(model, mode)()
     with torch.set_grad_enabled(graphs):
         yield
 

@@ -61,5 +61,6 @@ def _noisy_model(subject: ExaminedModel, seed: int) -> nn.Module:
 
 def _logits(subject: ExaminedModel, model: nn.Module, mode: str) -> torch.Tensor:
     idx = subject.tokens(4 if subject.has_user_code else 1, seed=30)
+    model.train(mode == "eval")  # a change of mode drops what was worked out in another dtype
     with in_mode(model, mode):
         return forward(model, idx).logits.float()

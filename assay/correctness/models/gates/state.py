@@ -1,7 +1,8 @@
-"""A call leaves nothing behind: other tokens in between change nothing, nor does a backward pass.
+"""A call leaves nothing behind: not other tokens, a backward pass, eval(), or weights of before.
 
 Catches context that a block stores and reads again at the next call, where it is that of the batch
-before and a second backward fails; running statistics; masks and tables kept for one length.
+before and a second backward fails; running statistics; masks and tables kept for one length;
+weights merged or rounded for evaluation that outlive an optimizer step, or are merged twice.
 """
 
 from collections.abc import Iterator
@@ -15,19 +16,30 @@ from assay.correctness.models.finding import (
     Finding,
     compare,
     failed,
+    relative_difference,
     requirement,
     summarize,
 )
 from assay.correctness.models.forward import forward, in_mode
+from assay.correctness.models.perturbation import perturbed_model
 
 ORDER = 3
 DEBUG = (
     "Look for assignments to self within forward: pass such tensors on as arguments and return "
-    "values instead, so that the loop over the blocks owns them."
+    "values instead, so that the loop over the blocks owns them. What is worked out from weights "
+    "once must be dropped in train(), and eval() must do nothing where it was called before."
 )
 
 _NAMED = 3  # buffers that a reason lists
 _ROUNDING = 1e-6  # weights may be merged in eval mode and separated again
+_STEP, _STEP_SIZE = "an optimizer step", 0.05  # of AdamW, for every element of a weight
+_EVENTS = {
+    "a call": "train",
+    "a second eval()": "eval",
+    "a second train()": "train",
+    _STEP: "train",
+}
+_AS_BEFORE = 10.0  # a difference is new where it is so many times the first one
 _SAME_TOKENS = "the same tokens give logits that differ by %.2g after other calls, "
 
 
@@ -35,7 +47,7 @@ def examine(subject: ExaminedModel) -> Finding:
     """Repeat a call after others, of other sizes, with backward passes and decoding."""
     model = subject.decoder.model
     try:
-        comparisons = list(_compare(subject))
+        comparisons = [*_compare(subject), *_compare_over_time(subject)]
     except RuntimeError as error:
         if "backward" not in str(error) and "graph" not in str(error):
             raise
@@ -80,6 +92,40 @@ def _compare(subject: ExaminedModel) -> Iterator[Comparison]:
     for name in _changed(buffers, after):
         message = f"calls in eval mode change the buffer {name}"
         yield compare(after[name].double(), buffers[name].double(), 0.0, message)
+
+
+def _compare_over_time(subject: ExaminedModel) -> Iterator[Comparison]:
+    """Repeat eval() and train() and take an optimizer step, with a model of this gate alone."""
+    dtype, idx, first = subject.decoder.dtype, subject.tokens(2, seed=20), {}
+    perturbed = perturbed_model(subject.make, subject.tokens(2), seed=1, widest=dtype)
+    model = perturbed.model
+    for event, mode in _EVENTS.items():
+        getattr(model, mode)()
+        getattr(model, mode)()
+        if event == _STEP:
+            with torch.enable_grad():
+                forward(model, idx, subject.tokens(2, seed=21)).loss.backward()
+            torch.optim.AdamW(model.parameters(), lr=_STEP_SIZE).step()
+        with in_mode(model, "eval"):
+            logits = {"in eval mode": forward(model, idx).logits}
+            if subject.has_cache:
+                logits["in cached decode"] = subject.decode(model, idx, past=subject.length - 1)
+        with in_mode(model, "train"):
+            logits["in train mode"] = forward(model, idx).logits
+        if event == _STEP or not first:
+            expected = logits["in train mode"]
+        for where, actual in logits.items() if expected.isfinite().all() else ():
+            difference = relative_difference(actual, expected[:, -actual.shape[1] :])
+            before = first.setdefault(where, difference)
+            text = f"{difference:.2g} from those in train mode, before it by {before:.2g}"
+            same = Comparison(
+                difference=difference,
+                tolerance=max(perturbed.new_shape_tolerance, _AS_BEFORE * before),
+                message=f"after {event} logits {where} differ by {text}",
+            )
+            yield same
+            if not same.holds:
+                return
 
 
 def _call_others(subject: ExaminedModel) -> None:
