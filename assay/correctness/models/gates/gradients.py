@@ -1,14 +1,17 @@
 """Over a few steps a gradient reaches every trainable weight, and every part of it.
 
 Catches layers that are made and not used, codecs left out of the training graph, and branches that
-are cut off: one published model trained 102 of its 121 million weights. Also a hand-written
-backward whose slope is not that of its forward.
+are cut off: one published model trained 102 of its 121 million weights. Also a mechanism that
+cancels, such as a mix of two views that are the same, and a hand-written backward whose slope is
+not that of its forward.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from assay.correctness.models.custom_functions import wrong_slopes
 from assay.correctness.models.examined_model import ExaminedModel
@@ -16,17 +19,19 @@ from assay.correctness.models.finding import Finding, failed, passed
 from assay.correctness.models.forward import cross_entropy, forward, in_mode
 from assay.correctness.models.perturbation import perturb
 from assay.correctness.models.short_training import batch
+from assay.frameworks.torch.dispatch import OperatorWatch
 
 ORDER = 6
 DEBUG = (
-    "The weights named are not in the training graph: find where they should be used. The usual "
-    "causes are a call that is skipped without a cache, a detach, and two factors that are both "
-    "zero at the start. A wrong slope: torch.autograd.gradcheck on the function named, in float64."
+    "Find where the weights named should act. The usual causes are a call that is skipped without "
+    "a cache, a detach, two factors that are both zero at the start, and two terms that are the "
+    "same and cancel. A wrong slope: torch.autograd.gradcheck on the function named, in float64."
 )
 UNIT = "of the weights"
 _LARGE_PART = 16  # a dead part is at least one slice of so many
 _NOISY_MODELS = 8  # with other choices of experts each
 _LISTS = (nn.ModuleList, nn.ModuleDict, nn.ParameterList, nn.ParameterDict)
+_NO_SLOPE = 1e-12  # of the largest gradient: what is below is rounding in float64
 _NAMED = 4  # weights or shapes that a reason lists
 
 
@@ -40,10 +45,9 @@ def examine(subject: ExaminedModel) -> Finding:
             f"trains or saves them: of shape {shapes}"
         )
     dead = dict(_dead_parts(subject))
-    suspects = {n: part for n, part in dead.items() if training.reached[n] is not None}
-    for name in _alive(subject, suspects):
-        del dead[name]
-    for name in _reached_under_noise(subject, dead):
+    cancelling = _settle(subject, dead)
+    others = {name: part for name, part in dead.items() if name not in cancelling}
+    for name in _reached_under_noise(subject, others):
         del dead[name]
     total = sum(p.numel() for p in training.model.parameters() if p.requires_grad)
     if not dead:
@@ -57,8 +61,8 @@ def examine(subject: ExaminedModel) -> Finding:
     ]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return failed(
-        f"in {len(training.losses)} steps no gradient reached {lost} of {total} weights: "
-        f"{', '.join(names[:_NAMED])}{more}",
+        f"in {len(training.losses)} steps no gradient reached {lost} of {total} weights"
+        f"{', but for rounding: ' if cancelling else ': '}{', '.join(names[:_NAMED])}{more}",
         value=lost / total,
         unit=UNIT,
     )
@@ -161,36 +165,63 @@ def _has_live_twin(name: str, subject: ExaminedModel) -> bool:
     return False
 
 
-def _alive(subject: ExaminedModel, suspects: Mapping[str, torch.Tensor]) -> Iterator[str]:
-    """Suspects that are in use after all.
+def _settle(subject: ExaminedModel, dead: dict[str, torch.Tensor]) -> list[str]:
+    """Take out what is in use after all, and add weights whose effect cancels: their names.
 
-    A bias of keys cancels in the softmax: its gradient is rounding, sometimes exactly zero. It
-    moves the loss by rounding, where an unused weight does not move it at all and one cut off
-    from its gradient moves it far. A part, not a whole, may also be beyond what a fresh model's
+    A bias of keys cancels too: its gradient is rounding, sometimes exactly zero. It has an effect
+    where a softmax does not sum to one. An unused weight does not move the loss at all, and one cut
+    off from its gradient moves it far. A part, not a whole, may also be beyond what a fresh model's
     numbers reach, such as the outer pieces of a spline: noise on all weights reaches it.
     """
-    if not suspects:
-        return
-    perturbed = subject.perturbed
-    weights = dict(perturbed.model.named_parameters())
-    idx, targets = subject.tokens(4, seed=11), subject.tokens(4, seed=12)
-
-    def losses() -> torch.Tensor:
-        return cross_entropy(forward(perturbed.model, idx).logits, targets, reduction="none")
-
-    with in_mode(perturbed.model, "train", graphs=True):
-        before = losses()
-        gradients = torch.autograd.grad(
-            before.sum(), [weights[name] for name in suspects], allow_unused=True
-        )
-        for (name, part), gradient in zip(suspects.items(), gradients, strict=True):
-            if not part.all() and gradient is not None and bool((gradient[part] != 0).any()):
-                yield name
+    perturbed, cancelling = subject.perturbed, []
+    named = perturbed.model.named_parameters()
+    weights = {name: weight for name, weight in named if weight.requires_grad}
+    loss = _losses(subject).sum()
+    slopes = torch.autograd.grad(loss, list(weights.values()), materialize_grads=True)
+    largest = max(float(slope.abs().max()) for slope in slopes)
+    exact = perturbed.lowest_dtype == torch.float64
+    for (name, weight), slope in zip(weights.items(), slopes, strict=True):
+        part = dead.get(name, torch.ones_like(weight, dtype=torch.bool))
+        steepest = float(slope[part].abs().max())
+        if name in dead and steepest and not part.all():
+            del dead[name]
+        elif name in dead or (exact and steepest <= _NO_SLOPE * largest):
+            if not 0 < _movement(subject, weight, part) <= perturbed.new_shape_tolerance:
                 continue
-            with torch.no_grad():
-                old = weights[name].clone()
-                weights[name].add_(0.5 * part)
-                moved = float((losses() - before).abs().max() / before.abs().max())
-                weights[name].copy_(old)
-            if 0 < moved <= perturbed.new_shape_tolerance:
-                yield name
+            with _SoftmaxWithSink(), sdpa_kernel(SDPBackend.MATH):
+                moved = _movement(subject, weight, part)
+            if moved > perturbed.new_shape_tolerance and part.sum() <= subject.config.n_embd:
+                dead.pop(name, None)
+            else:
+                dead[name] = part
+                cancelling.append(name)
+    return cancelling
+
+
+class _SoftmaxWithSink(OperatorWatch):
+    """Adds an entry of score 0 to each softmax, which gives nothing back."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if func.overloadpacket in (torch.ops.aten._softmax, torch.ops.aten._safe_softmax):
+            out = out * args[0].logsumexp(args[1], keepdim=True).sigmoid()
+        return out
+
+
+@torch.no_grad()
+def _movement(subject: ExaminedModel, weight: nn.Parameter, part: torch.Tensor) -> float:
+    """Change of the losses, relative to the largest, when a part of a weight is drawn anew."""
+    before, old = _losses(subject), weight.clone()
+    drawn = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0)).to(weight)
+    weight.copy_(torch.where(part, drawn, old))
+    moved = float((_losses(subject) - before).abs().max() / before.abs().max())
+    weight.copy_(old)
+    return moved
+
+
+def _losses(subject: ExaminedModel) -> torch.Tensor:
+    """Loss of each token in the noisy model."""
+    model, idx = subject.perturbed.model, subject.tokens(4, seed=11)
+    with in_mode(model, "train", graphs=True):
+        logits = forward(model, idx).logits
+    return cross_entropy(logits, subject.tokens(4, seed=12), reduction="none")
