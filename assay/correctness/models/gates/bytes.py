@@ -1,18 +1,26 @@
 """The cache holds exactly the bytes that the model claims, at several lengths, batches and dtypes.
 
 Catches savings that are computed and not kept: a latent counted while whole keys are stored, or a
-float16 baseline held against latents that were measured in float32.
+float16 baseline held against latents that were measured in float32, or codes that are counted
+beside an exact copy that is read.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
 from assay.correctness.models.examined_model import ExaminedModel
-from assay.correctness.models.finding import Finding, failed, not_examined, passed, unsupported
+from assay.correctness.models.finding import (
+    Finding,
+    failed,
+    not_examined,
+    passed,
+    relative_difference,
+    unsupported,
+)
 from assay.correctness.models.forward import (
     cache_tensors,
     declares_tensors,
@@ -38,6 +46,8 @@ def examine(subject: ExaminedModel) -> Finding:
         return not_examined(subject.missing_cache_text)
     model = subject.scratch()
     if not hasattr(model, "cache_bytes"):
+        if fault := _uncounted_read(subject):
+            return failed(fault)
         _, cache = next(_fill(subject, model, 1, (None,)))
         count = _stored_bytes(cache)
         return unsupported(
@@ -45,6 +55,8 @@ def examine(subject: ExaminedModel) -> Finding:
             f"{count} for {subject.length} tokens, {count / subject.length:g} for each"
         )
     if fault := _fault(subject, model):
+        return failed(fault)
+    if fault := _uncounted_read(subject):
         return failed(fault)
     per_token = model.cache_bytes(1, subject.length) / subject.length
     dtypes = "as claimed in float32"
@@ -80,6 +92,44 @@ def _fault(subject: ExaminedModel, model: nn.Module) -> str | None:
                     shapes = ", ".join(str(list(shape)) for shape in hidden)
                     return f"the cache holds more than tensors() lists: {shapes}"
     return None
+
+
+def _uncounted_read(subject: ExaminedModel) -> str | None:
+    """Put all that is counted of one cache into one of other tokens: then both must decode alike.
+
+    None where they do, and where shapes depend on the tokens.
+    """
+    model, idx = subject.decoder.model, subject.tokens(4, subject.length // 2, seed=19)
+    held, last = idx[:, :-1], idx[:2, -1:]
+    with in_mode(model, "eval"):
+        cache = forward(model, held[:2], cache=subject.empty_cache(model, 2)).cache
+        counted = {  # what a cache lists may be copies, and what it has may be more
+            listing: [tensor.clone() for tensor in listing(cache).values()]
+            for listing in (cache_tensors, reachable_tensors)
+        }
+        expected = forward(model, last, cache=cache).logits
+        other = forward(model, held[2:], cache=subject.empty_cache(model, 2)).cache
+        if not any(_is_put(tensors, listing, other) for listing, tensors in counted.items()):
+            return None
+        difference = relative_difference(forward(model, last, cache=other).logits, expected)
+    if difference <= subject.decoder.same_shape_tolerance:
+        return None
+    return (
+        "decoding reads what is not counted, such as an exact copy beside its codes: a cache of "
+        f"other tokens, given all that is counted in one, decodes otherwise, by {difference:.2g}"
+    )
+
+
+def _is_put(tensors: list[torch.Tensor], listing: Callable, cache: Any) -> bool:
+    """Write tensors into those that a cache lists; True where it lists them from then on."""
+    places = list(listing(cache).values())
+    if [place.shape for place in places] != [tensor.shape for tensor in tensors]:
+        return False
+    with torch.inference_mode():
+        for place, tensor in zip(places, tensors, strict=True):
+            once = tuple(slice(None if stride else 1) for stride in place.stride())  # if expanded
+            place[once].copy_(tensor[once])
+    return all(map(torch.equal, listing(cache).values(), tensors))
 
 
 def _fill(
