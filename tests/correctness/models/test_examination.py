@@ -98,6 +98,59 @@ def test_the_first_module_that_differs_is_named(subject, name, gate, module):
     assert f"first to differ is {module}" in finding.reason, finding.reason
 
 
+@pytest.mark.parametrize(
+    ("name", "gate", "reason"),
+    [
+        ("weights_merged_in_decode", "state", "after an optimizer step logits in cached decode"),
+        ("rounded_weights_kept", "state", "after an optimizer step logits in eval mode"),
+        ("adapters_merged_by_each_eval", "state", "after a second eval() logits in eval mode"),
+        ("views_are_the_same", "gradients", "8 of 14392 weights, but for rounding: h.0.attn.mix"),
+        ("score_of_the_query_alone", "gradients", "but for rounding: h.0.attn.score.weight"),
+        ("codes_beside_an_exact_copy", "bytes", "decoding reads what is not counted"),
+        ("init_residuals_scaled_twice", "init", "scaled down twice by the root of the depth"),
+        ("init_depth_in_the_wrong_place", "init", "attn.c_attn.weight starts with a spread of"),
+    ],
+)
+def test_models_that_passed_every_gate_fail_one(subject, name, gate, reason):
+    findings = run_gates(subject(f"defects/{name}"))
+    failed = {name: each.reason for name, each in findings.items() if each.status == "failed"}
+    assert list(failed) == [gate], failed
+    assert reason in failed[gate]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "merged_until_training",
+        "weights_rounded_for_evaluation",
+        "lora_merged_in_evaluation",
+        "key_bias_of_its_own",
+        "init_divided_by_layers",
+        "init_fixup",
+    ],
+)
+def test_their_sound_twins_pass(subject, name):
+    findings = run_gates(subject(f"sound/{name}"))
+    assert not [each.reason for each in findings.values() if each.status == "failed"]
+
+
+def test_a_mode_called_by_name_reaches_an_eval_of_the_models_own(subject, tmp_path):
+    """A model was put into evaluation by train(False), which leaves an eval() of its own out."""
+    sound = patches.PatchedFile(MODELS / "sound" / "attention_written_out.py").source
+    path = tmp_path / "own_eval.py"
+    folding = """\
+    def eval(self):
+        for block in self.h:
+            block.mlp.c_fc.weight.data.mul_(block.ln_2.weight.data.exp())
+        return super().eval()
+
+    def get_num_params(self):
+"""
+    path.write_text(sound.replace("    def get_num_params(self):\n", folding))
+    folded = user_models.load(path, user_models.model_names(path)[0])
+    assert run_gates(folded, ["modes"])["modes"].status == "failed"
+
+
 def test_an_unknown_gate_is_refused(subject):
     with pytest.raises(BadInput, match=r"no gate 'sharpness'; there are logits, step"):
         run_gates(subject(), ["sharpness"])
