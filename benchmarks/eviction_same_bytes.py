@@ -17,7 +17,9 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from assay.integrations import kvpress, kvpress_worker
+import kvpress_adapter as kvpress
+import kvpress_worker
+
 from assay.kv import contract
 from assay.models.pretrained.catalog import open_model
 

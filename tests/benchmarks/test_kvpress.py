@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("torch")
 
 from assay.errors import BadInput, CannotRunHere
-from assay.integrations import kvpress, kvpress_worker
+from benchmarks import kvpress_adapter as kvpress
+from benchmarks import kvpress_worker
 
 LLAMA = {
     "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3,

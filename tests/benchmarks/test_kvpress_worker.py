@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from assay.integrations.kvpress_worker import counted_bytes, score
+from benchmarks.kvpress_worker import counted_bytes, score
 
 CONTEXT, LENGTH = 24, 40
 
