@@ -169,9 +169,10 @@ def _settle(subject: ExaminedModel, dead: dict[str, torch.Tensor]) -> list[str]:
     """Take out what is in use after all, and add weights whose effect cancels: their names.
 
     A bias of keys cancels too: its gradient is rounding, sometimes exactly zero. It has an effect
-    where a softmax does not sum to one. An unused weight does not move the loss at all, and one cut
-    off from its gradient moves it far. A part, not a whole, may also be beyond what a fresh model's
-    numbers reach, such as the outer pieces of a spline: noise on all weights reaches it.
+    where a softmax does not sum to one; of a softmax written out only its name tells. An unused
+    weight does not move the loss at all, and one cut off from its gradient moves it far. A part,
+    not a whole, may also be beyond what a fresh model's numbers reach, such as the outer pieces of
+    a spline: noise on all weights reaches it.
     """
     perturbed, cancelling = subject.perturbed, []
     named = perturbed.model.named_parameters()
@@ -190,7 +191,8 @@ def _settle(subject: ExaminedModel, dead: dict[str, torch.Tensor]) -> list[str]:
                 continue
             with _SoftmaxWithSink(), sdpa_kernel(SDPBackend.MATH):
                 moved = _movement(subject, weight, part)
-            if moved > perturbed.new_shape_tolerance and part.sum() <= subject.config.n_embd:
+            is_bias = moved > perturbed.new_shape_tolerance or "bias" in name.rpartition(".")[2]
+            if is_bias and part.sum() <= subject.config.n_embd:
                 dead.pop(name, None)
             else:
                 dead[name] = part
