@@ -189,16 +189,20 @@ def _read_through_kernels(model: Any) -> None:
         model.set_attn_implementation(register_decode())
 
 
-def windows_of(
-    ids: Sequence[int], *, tokens: int, window: int, source: str, positions: int | None = None
-) -> torch.Tensor:
+def why_too_long(reader: Reader, tokens: int) -> str:
+    """Return the reason why a model cannot read so many tokens through one cache; empty where it
+    can."""
+    if not reader.positions or tokens <= reader.positions:
+        return ""
+    return (
+        f"{tokens:,} tokens would be in one cache, and {reader.name} has {reader.positions:,} "
+        "positions: give a smaller --window"
+    )
+
+
+def windows_of(ids: Sequence[int], *, tokens: int, window: int, source: str) -> torch.Tensor:
     """Return the first `tokens` ids in windows, [windows, window]; BadInput where the text is
-    shorter, or a window longer than the positions of the model."""
-    if positions and window > positions:
-        raise BadInput(
-            f"{window:,} tokens would be in one cache, and the model has {positions:,} positions: "
-            "give a smaller --window"
-        )
+    shorter."""
     count = -(-tokens // window)
     if len(ids) < count * window:
         raise BadInput(

@@ -226,8 +226,8 @@ def test_a_text_that_is_too_short_is_refused(llama):
 
 def test_a_window_beyond_the_positions_of_a_model_is_refused(llama):
     """Its loss was that of positions that no training has seen, and no word was said."""
-    assert llama.positions == 2048
-    with pytest.raises(BadInput, match="2,049 tokens would be in one cache, and the model has 2,"):
-        readers.windows_of([1] * 9000, tokens=4098, window=2049, source="x", positions=2048)
+    too_long = readers.why_too_long(llama, 2049)
+    assert "2,049 tokens would be in one cache, and random:qwen3 has 2,048 positions" in too_long
+    assert not readers.why_too_long(llama, 2048)
     variant = readers.open_reader("GPT2", dtype="float32", device="cpu")
-    assert variant.positions == 1024
+    assert readers.why_too_long(variant, 1025) and not readers.why_too_long(variant, 1024)

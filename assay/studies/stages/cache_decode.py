@@ -44,12 +44,18 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reader = readers.open_reader(cell.name, dtype=options["dtype"], device=cell.device)
         ids = readers.windows_of(
             reader.token_ids(text.text), tokens=prompt + steps, window=prompt + steps,
-            source=text.source, positions=reader.positions,
+            source=text.source,
         )  # fmt: skip
     except (BadInput, CannotRunHere) as error:
         status = "failed" if isinstance(error, BadInput) else "skipped"
         for name in cell.subjects:
             yield _measurement(name, "cache_token_s", None, "s", status=status, reason=str(error))
+        return
+    if too_long := readers.why_too_long(reader, prompt + steps):
+        for name in cell.subjects:
+            yield _measurement(
+                name, "cache_token_s", None, "s", status="unsupported", reason=too_long
+            )
         return
     workload = WorkloadIdentity(
         name=f"{cell.name}, {steps:,} tokens behind {prompt:,}",

@@ -81,14 +81,16 @@ def run(cell: Cell) -> Iterator[Begin | Measurement]:
         reader = readers.open_reader(cell.name, dtype=options["dtype"], device=device)
         ids = reader.token_ids(text.text)
         windows = readers.windows_of(
-            ids, tokens=options["tokens"], window=options["window"], source=text.source,
-            positions=reader.positions,
-        )  # fmt: skip
+            ids, tokens=options["tokens"], window=options["window"], source=text.source
+        )
     except BadInput as error:
         yield from _without_value(cell, "failed", str(error))
         return
     except CannotRunHere as error:
         yield from _without_value(cell, "skipped", str(error))
+        return
+    if too_long := readers.why_too_long(reader, options["window"]):
+        yield from _without_value(cell, "unsupported", too_long)
         return
     residual = options["residual"]
     workload = WorkloadIdentity(
