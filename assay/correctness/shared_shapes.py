@@ -12,7 +12,7 @@ from typing import Any
 
 from assay.attention.limits import WorkloadLimits
 from assay.correctness.cases import FEWEST_CASES, features
-from assay.workloads.spec import WorkloadSpec
+from assay.workloads.spec import OF_DO, WorkloadSpec
 
 _SHAPE = ("batch", "heads", "kv_heads", "query_length", "key_length", "head_dim", "dtype", "causal")
 _REPEATS = 2  # cases of a probe that differ in their values only
@@ -128,7 +128,9 @@ def _in_shape(spec: WorkloadSpec, shape: WorkloadSpec) -> WorkloadSpec:
     """The case in another shape. Values of its own are meant for its own scale."""
     names = (*_SHAPE, "scale_percent") if spec.values == "normal" else _SHAPE
     fields = {name: getattr(shape, name) for name in names}
-    return replace(spec, **fields, **({"batch": 1} if spec.packed else {}))
+    if spec.packed or spec.layout in OF_DO:  # whose batch is its own: see probes/strides.py
+        fields["batch"] = spec.batch
+    return replace(spec, **fields)
 
 
 def _shape(spec: WorkloadSpec) -> tuple[Any, ...]:

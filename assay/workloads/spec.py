@@ -24,7 +24,8 @@ VALUES = ("normal", "small", "large", "huge", "onehot", "ties", "denormal")
 LAYOUTS = ("plain", "transposed", "wide", "strided", "offset", "outer", "expanded")
 LAYOUTS += ("headsfirst", "qkvpacked", "kvstacked", "kvrows", "sliced")
 # One tensor by itself lies so, as in v-wide; a projection of a model sends back dO-transposed.
-OWN_LAYOUTS = tuple(f"{tensor}-{name}" for tensor in ("q", "k", "v", "dO") for name in LAYOUTS[1:])
+OF_DO = tuple(f"dO-{name}" for name in LAYOUTS[1:])
+OWN_LAYOUTS = (*(f"{tensor}-{name}" for tensor in "qkv" for name in LAYOUTS[1:]), *OF_DO)
 
 _NUMBERS = {
     "b": "batch",
