@@ -16,6 +16,7 @@ from assay.errors import BadInput
 from assay.workloads.values import FLOAT8, rounded_to_float8, truncated_to_tf32
 
 IEEE, TF32 = FLOAT32 = ("ieee", "tf32")
+TF32_UNIT = 2.0**-10
 SCALES = {"token": (3,), "head": (2, 3), "tensor": (0, 1, 2, 3)}  # axes that share a scale
 THROUGH_TF32 = "float32 through TF32, as declared"
 
@@ -40,6 +41,12 @@ class Precision:
         if self.format:
             return "fp8", {"format": self.format, "scale": self.scale}
         return "float32", self.float32
+
+    def unit(self, dtype: str) -> float | None:
+        """Return the unit in the last place of 1 where it is declared of this dtype."""
+        if self.format:
+            return 2.0 ** -FLOAT8[self.format].bits
+        return TF32_UNIT if self.is_tf32(dtype) else None
 
     def is_tf32(self, dtype: str) -> bool:
         """Return whether products of this dtype are declared to be of TF32."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.correctness.diagnosis.structure import Structure, structure
 from assay.records.schema import Measurement
 from assay.records.verdicts import EXACTLY
 from assay.subjects.contract import SOURCE, Expected, Subject, TensorComparison
@@ -81,7 +82,7 @@ def compare_values(
     shares = error / allowed.largest
     worst = tuple(int(i) for i in np.unravel_index(int(shares.argmax()), shares.shape))
     mean = float(error.mean()) / allowed.mean
-    problem = None
+    share, problem, cause = max(float(shares[worst]), mean), None, None
     if shares[worst] > 1:
         place = wanted.place(tensor, worst)
         problem = (
@@ -95,14 +96,30 @@ def compare_values(
             f"{tensor} is off by {error.mean():.3g} on average, "
             f"{mean:.3g} times what rounding explains"
         )
+    elif seen := _structure(tensor, actual, wanted):
+        share, cause = seen.share, seen.cause
+        problem = (
+            f"{tensor} is within the budget of what is declared, but its errors are not those of "
+            f"rounding, by {share:.3g} times what chance explains"
+        )
     return TensorComparison(
         tensor=tensor,
-        share=max(float(shares[worst]), mean),
+        share=share,
         error=float(error.max()),
         problem=problem,
         actual=actual,
         source=wanted.source,
+        cause=cause,
     )
+
+
+def _structure(tensor: str, actual: np.ndarray, wanted: Expected) -> Structure | None:
+    """Return what a declared precision does not explain, though its budget is wide enough."""
+    declared = wanted.rounding
+    if declared is None or tensor == "lse":
+        return None
+    settings = {"plain": declared.result, "workload": declared.workload, "unit": declared.unit}
+    return structure(tensor, actual, wanted.result, **settings)
 
 
 def compare_forward(call: Subject, **options: Any) -> list[TensorComparison]:
@@ -172,7 +189,7 @@ def worst(
         unit="ratio",
         status="failed" if failing else "ok",
         reason=f"{prefix}{failing[0].problem}" if failing else reason,
-        cause=cause if failing else None,
+        cause=(failing[0].cause or cause) if failing else None,
         source=comparisons[0].source if comparisons else SOURCE,
         level="kernel",
     )

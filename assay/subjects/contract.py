@@ -22,6 +22,15 @@ Index = tuple[np.ndarray, ...]  # one integer array for each leading axis, of on
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeclaredRounding:
+    """Results of the baseline, which rounds as an implementation declares, and the unit of that."""
+
+    workload: Any
+    result: Any
+    unit: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """The right values of each tensor (`result.out`, `result.dq`, ...) and the error allowed to
     them; of all elements, or of those that lie at `index`."""
@@ -30,6 +39,7 @@ class Expected:
     allowed: dict[str, Allowance]
     index: dict[str, Index] | None = None
     source: str = SOURCE  # where the values and the budgets come from
+    rounding: DeclaredRounding | None = None  # beside which no mistake may hide
 
     def has(self, tensor: str) -> bool:
         """Tell whether right values of a tensor are known."""
@@ -47,7 +57,8 @@ class Expected:
 class TensorComparison:
     """One tensor against its expected values. `share` is the error over its budget, the larger of
     the worst element's and the mean's; None where the tensor could not be compared. `actual` holds
-    the float64 values that were compared; an LSE is [batch, heads, queries, 1]."""
+    the float64 values that were compared; an LSE is [batch, heads, queries, 1]. `cause` is there
+    where the errors themselves show it."""
 
     tensor: str
     share: float | None = None
@@ -55,6 +66,7 @@ class TensorComparison:
     problem: str | None = None
     actual: np.ndarray | None = None
     source: str = SOURCE
+    cause: str | None = None
 
     @property
     def holds(self) -> bool:

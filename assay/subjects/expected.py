@@ -10,7 +10,7 @@ from assay.attention.budget import allowances
 from assay.attention.precision import PLAIN, Precision
 from assay.instruments.blas_threads import single_thread
 from assay.subjects import sampling
-from assay.subjects.contract import SOURCE, Expected
+from assay.subjects.contract import SOURCE, DeclaredRounding, Expected
 from assay.workloads.spec import WorkloadSpec
 from assay.workloads.workload import Workload
 
@@ -51,7 +51,9 @@ def _computed(workload: Workload, device: str, precision: Precision) -> Expected
             allowed = allowances(
                 right, plain, **arrays, **setting, dtype=dtype, precision=precision
             )
-    return Expected(result=right, allowed=allowed, source=source)
+    unit = precision.unit(dtype)
+    rounding = DeclaredRounding(workload=workload, result=plain, unit=unit) if unit else None
+    return Expected(result=right, allowed=allowed, source=source, rounding=rounding)
 
 
 def scores(spec: WorkloadSpec) -> int:

@@ -107,15 +107,20 @@ def wrong_places(tensor: str, actual: np.ndarray, right: np.ndarray, allowed: np
     where nothing stands out."""
     with np.errstate(invalid="ignore"):
         wrong = ~(np.abs(actual - right) <= allowed)
-    if not wrong.any() or wrong.mean() > 0.9:
-        return ""
+    where = places(tensor, wrong) if wrong.mean() <= 0.9 else ""
+    return f"wrong only in {where}" if where else ""
+
+
+def places(tensor: str, wrong: np.ndarray, axes: Sequence[str] = _AXES) -> str:
+    """Return in words the parts of each axis that hold all of what is wrong; empty where these are
+    all parts."""
     spans = []
-    for axis, name in enumerate(_AXES[: wrong.ndim]):
+    for axis, name in enumerate(axes[: wrong.ndim]):
         others = tuple(n for n in range(wrong.ndim) if n != axis)
         indices, total = np.flatnonzero(wrong.any(axis=others)), wrong.shape[axis]
-        if len(indices) < total:
+        if 0 < len(indices) < total:
             spans.append(f"{_span(indices, total, name)} of {tensor}")
-    return "wrong only in " + ", ".join(spans) if spans else ""
+    return ", ".join(spans)
 
 
 def _span(indices: np.ndarray, total: int, name: str) -> str:
@@ -124,7 +129,7 @@ def _span(indices: np.ndarray, total: int, name: str) -> str:
         if first in (0, total - 1):
             return f"the {'last' if first else 'first'} {name}"
         return f"{name} {first}"
-    plural = f"{name.removesuffix('y')}ies" if name.endswith("y") else f"{name}s"
+    plural = f"{name.removesuffix('y')}ies" if name.endswith("entry") else f"{name}s"
     if len(indices) != last - first + 1:
         return f"{len(indices)} of {total} {plural}"
     return f"{plural} from {first} on" if last == total - 1 else f"{plural} {first} to {last}"
