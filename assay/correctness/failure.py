@@ -1,9 +1,12 @@
 """A failing probe: its smallest failing case, and the likely cause in words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import ModuleType
 
+import numpy as np
+
+from assay import plugins
 from assay.attention.precision import SCALES, TF32, Precision
 from assay.correctness import judge
 from assay.correctness.case_result import FAILED, CaseResult, run_case
@@ -15,8 +18,10 @@ from assay.instruments import guard
 from assay.instruments.own_time import own_seconds
 from assay.records import verdicts
 from assay.records.schema import Measurement
+from assay.subjects.expected import expected
 from assay.subjects.sequence import framework_of
 from assay.workloads.spec import WorkloadSpec
+from assay.workloads.values import FLOAT8
 from assay.workloads.workload import identity
 
 _SHRINKING_S = 6.0
@@ -31,6 +36,9 @@ _TF32 = (
 )
 # What FP8 explains takes this share of its budget, and exceeds that of its dtype so many times.
 _FP8_SHARE, _FP8_EXCESS = 0.1, 4.0
+_EXPLAINED = 0.7  # of the errors, at most, are left where rounding in some FP8 is taken off
+_LAXEST = Precision(format="e5m2", scale="tensor")  # what causality allows any FP8
+_ASKED = 6  # causal cases, whether a query sees the future
 _FP8 = (
     "it computes in lower precision than its inputs have, with errors of the size of FP8 rounding: "
     "inputs in FP8 explain them; where those are intended, declare {}"
@@ -45,9 +53,11 @@ def failure(
     passing: Sequence[WorkloadSpec],
     *,
     planned: int = 0,
+    advised: list[Precision] | None = None,
 ) -> Measurement:
     """Return the measurement of a failing probe: its smallest failing case and the likely cause.
-    `planned` cases were asked for."""
+    `planned` cases were asked for. A precision that probes before it were advised to declare is in
+    `advised`: no other one is named, and the first is added."""
     failing = [result for result in results if result.status in FAILED]
     # Wrong values say more than an error: of a dtype that raises, other probes tell.
     first = min(failing, key=lambda result: (result.ended, _raises(result), cost(result.spec)))
@@ -64,8 +74,10 @@ def failure(
         # No mistake is known: only rounding, where it shows, or nothing.
         unknown = not cause or "rounding" in cause or cause.startswith("it fails only ")
         excess = max(result.share or 0.0 for result in (*failing, smallest))
-        if unknown and (declared := _precision_that_holds(tested, probe, wrong, excess)):
-            cause = declared
+        if unknown:
+            advised = [] if advised is None else advised
+            advice = _advice(tested, probe, wrong, excess, advised)
+            cause = advice or _sees_future(tested, wrong, _LAXEST) or cause
     return Measurement(
         subject=tested.name,
         metric=name,
@@ -127,20 +139,60 @@ def _passes_on_fresh_copy(
         return run_case(first, probe, spec).status == "ok" and _is_right(second, spec)
 
 
-def _precision_that_holds(
-    tested: TestedImplementation, probe: ModuleType, specs: Sequence[WorkloadSpec], excess: float
+def _advice(
+    tested: TestedImplementation,
+    probe: ModuleType,
+    specs: Sequence[WorkloadSpec],
+    excess: float,
+    advised: list[Precision],
 ) -> str | None:
     """Return that a lower precision explains the failing cases, with the line to declare it: TF32
-    where all are of float32, or FP8 with the finest scale, which must not explain far more.
-    `excess` is the largest of their errors, as a multiple of the budget that they exceed."""
-    only_float32 = {spec.dtype for spec in specs} == {"float32"}
-    if only_float32 and _shares(tested, probe, specs, Precision(float32=TF32)):
-        return _TF32
-    for scale in SCALES if excess > _FP8_EXCESS else ():
-        shares = _shares(tested, probe, specs, Precision(format="e4m3", scale=scale))
-        if shares and min(shares) > _FP8_SHARE:
-            return _FP8.format(f'FP8 = {{"format": "e4m3", "scale": "{scale}"}}')
+    where all are of float32, or FP8, which must not explain far more. With it in force, errors must
+    look like rounding and no query may see the future. `excess` is the largest of their errors, as
+    a multiple of the budget that they exceed."""
+    for precision in list(advised) or _candidates(tested, specs, excess):
+        shares = _shares(tested, probe, specs, precision)
+        enough = shares and (not precision.format or min(shares) > _FP8_SHARE)
+        if enough and not _sees_future(tested, specs, precision):
+            advised[:] = [precision]
+            if not precision.format:
+                return _TF32
+            declared = f'{{"format": "{precision.format}", "scale": "{precision.scale}"}}'
+            return _FP8.format(f"FP8 = {declared}")
     return None
+
+
+def _candidates(
+    tested: TestedImplementation, specs: Sequence[WorkloadSpec], excess: float
+) -> Iterator[Precision]:
+    """Yield precisions that may explain failing cases: TF32, kinds of FP8 whose rounding is in the
+    errors, the nearest first, and then e4m3, with the finest scale first."""
+    if {spec.dtype for spec in specs} == {"float32"}:
+        yield Precision(float32=TF32)
+    if excess <= _FP8_EXCESS:
+        return
+    call = tested.bind(max(specs, key=cost))
+    kinds = [Precision(format=form, scale=scale) for form in FLOAT8 for scale in SCALES]
+    actual, right = judge.values(call), call.expected().result.out
+    left = {}
+    for kind in kinds:
+        declared = expected(call.workload, precision=kind).rounding
+        error = np.linalg.norm(actual - right)
+        left[kind] = np.linalg.norm(actual - declared.result.out) / error if error else np.inf
+    near = sorted((kind for kind in kinds if left[kind] < _EXPLAINED), key=lambda kind: left[kind])
+    yield from dict.fromkeys([*near, *kinds[: len(SCALES)]])
+
+
+def _sees_future(
+    tested: TestedImplementation, specs: Sequence[WorkloadSpec], precision: Precision
+) -> str | None:
+    """Return the cause that the causality probe names on failing causal cases, if it fails there
+    even by the budget of a precision."""
+    probe = plugins.load(plugins.listing("probes")["causality"])
+    declared = replace(tested, implementation=replace(tested.implementation, precision=precision))
+    causal = sorted({spec for spec in specs if spec.causal and not spec.extras}, key=cost)
+    results = (run_case(declared, probe, spec) for spec in causal[-_ASKED:])
+    return next((result.cause for result in results if result.status == "failed"), None)
 
 
 def _shares(

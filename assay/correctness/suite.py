@@ -19,6 +19,7 @@ from typing import Any
 from msgspec.structs import replace as replace_fields
 
 from assay.attention import interpreted
+from assay.attention.precision import Precision
 from assay.correctness import domain, judge, second_process
 from assay.correctness.case_result import FAILED, CaseResult, EndedCase, run_case
 from assay.correctness.cases import CaseGenerator, in_order, inside
@@ -86,6 +87,7 @@ def run(
     total, planned = sum(len(specs) for specs, _ in cases.values()), 0
     spent = _SpentTime(compiles=bool(shapes))
     passing: dict[str, list[WorkloadSpec]] = {}
+    advised: list[Precision] = []
     for name in sorted(probes, key=lambda n: (in_second_process(probes[n]), len(cases[n][0]))):
         specs, needed = cases[name]
         planned += len(specs)
@@ -113,7 +115,8 @@ def run(
             # The search for the cause has a time of its own.
             yield Begin(tested.name, probe=name, case=results[-1].spec.name)
             known = evidence(name, passing)
-            yield failure(tested, name, probes[name], results, known, planned=len(specs))
+            settings = {"planned": len(specs), "advised": advised}
+            yield failure(tested, name, probes[name], results, known, **settings)
         elif results[-1].status == "refused":
             held = replace_fields(
                 judge.unsupported(name, results[-1].reason or ""), subject=tested.name

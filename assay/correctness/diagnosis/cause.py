@@ -12,7 +12,7 @@ import numpy as np
 from assay.attention.budget import TENSORS
 from assay.captures.inputs import make
 from assay.correctness.cases import cost
-from assay.correctness.diagnosis import forward, patterns
+from assay.correctness.diagnosis import forward, patterns, structure
 from assay.correctness.diagnosis.failure import Failure, run_again
 from assay.correctness.diagnosis.known_bugs import MATCH, TIE, known_bug
 from assay.subjects.sequence import SequenceSubject
@@ -26,6 +26,7 @@ DIAGNOSED = ("accuracy", "gradients", "shapes", "stability", "options")  # probe
 _EXAMINED = 6  # failing cases, from cheap to costly, and as many that passed
 _MOST_COST = 10_000_000  # of an examined case
 _ORDER = ("out", "lse", *TENSORS[1:])  # in which an error spreads
+_FACTORS_ALIKE = 0.1  # of a factor's distance from 1, by which those of cases may differ
 _MOST_ROUNDING = 30.0  # budgets, that sums in half precision may be off by
 
 
@@ -112,7 +113,7 @@ def _explanation(failures: Sequence[Failure], passed: Sequence[Workload]) -> str
     gradient that is wrong where the output is right explains no wrong output."""
     first = min((f.tensor for f in failures), key=_ORDER.index)
     failures = [f for f in failures if f.tensor == first]
-    for explain in (_rows_without_keys, _rounding_beyond_budget):
+    for explain in (_rows_without_keys, _scaled_scores, _rounding_beyond_budget):
         if cause := explain(failures):
             return cause
     if cause := known_bug(failures, passed, Failure.share):
@@ -184,9 +185,28 @@ def _not_finite(failures: Sequence[Failure]) -> str | None:
     return f"{tensor} is not finite: memory is read that was never written, or 0/0"
 
 
+def _scaled_scores(failures: Sequence[Failure]) -> str | None:
+    """Explain outputs whose scores all have the same factor."""
+    if failures[0].tensor != "out":
+        return None
+    factors = [structure.factor_of_scores(f.actual, f.right, f.workload) for f in failures]
+    if None in factors:
+        return None
+    factor = float(np.median(factors))
+    if max(abs(other - factor) for other in factors) > _FACTORS_ALIKE * abs(factor - 1):
+        return None
+    number = structure.factor_in_words(factor, exact=True)
+    return structure.SCORES.format(f"about {number}")
+
+
+def _spread(failures: Sequence[Failure]) -> bool:
+    """Return whether errors are spread over rows and heads, as those of rounding are."""
+    return all(patterns.is_spread(f.actual - f.right, f.allowed) for f in failures)
+
+
 def _rounding_beyond_budget(failures: Sequence[Failure]) -> str | None:
     """Explain an error so small that no known bug could be told from it."""
-    if max(failure.share(failure.right) for failure in failures) > MATCH:
+    if max(failure.share(failure.right) for failure in failures) > MATCH or not _spread(failures):
         return None
     return (
         f"{failures[-1].tensor} is right except for rounding, which exceeds the budget: sums, "
@@ -224,7 +244,7 @@ def _low_precision(failures: Sequence[Failure]) -> str | None:
     cause, and the others may have that too."""
     last = failures[-1]
     names = [_precision(failure) for failure in failures]
-    if not all(names):
+    if not all(names) or not _spread(failures):
         return None
     if lower := [name for f, name in zip(failures, names, strict=True) if _is_float32(f)]:
         return (

@@ -12,6 +12,8 @@ from assay.workloads.spec import DTYPES, LAYOUTS, VALUES, WorkloadSpec
 
 _FEWEST_CASES = 2  # failing and passing ones, below which a condition may be chance
 _FEWEST_ELEMENTS = 8  # below which any error looks like a factor
+_FEWEST_ROWS = 8  # below which errors are no statistics
+_UNEVEN = 30.0  # times the error of other rows: no rounding differs so
 _TILES = (16, 32, 64, 128)
 _LENGTHS = (16, 32, 64, 100, 128, 256, 512)
 _AXES = ("batch entry", "head", "row")  # of [batch, heads, rows, ...]
@@ -151,6 +153,20 @@ def _is_exact(factor: float, actual: np.ndarray, right: np.ndarray) -> bool:
     """Return whether a factor near 1 leaves nothing of the errors, as no rounding would."""
     rest, error = np.linalg.norm(actual - factor * right), np.linalg.norm(actual - right)
     return actual.size >= _FEWEST_ELEMENTS and bool(rest < 0.1 * error)
+
+
+def is_spread(error: np.ndarray, allowed: np.ndarray) -> bool:
+    """Return whether errors, [B, H, M, ...], are of one size in all heads and blocks of rows,
+    beside what is allowed there; few rows tell nothing."""
+    with np.errstate(invalid="ignore"):
+        squares = ((error / allowed) ** 2).mean(axis=-1)
+    rows = squares.shape[2]
+    if rows < _FEWEST_ROWS:
+        return True
+    starts = np.arange(0, rows, _TILES[-2])
+    blocks = np.add.reduceat(squares, starts, axis=2) / np.diff([*starts, rows])
+    sizes = np.sqrt(blocks[:, :, np.diff([*starts, rows]) >= _FEWEST_ROWS])
+    return not sizes.max() > _UNEVEN * sizes.min()
 
 
 def lower_precision(actual: np.ndarray, right: np.ndarray) -> str | None:

@@ -8,11 +8,12 @@ the baseline, which rounds as declared, say how much of such a projection roundi
 between nothing and the baseline's own, and as much as chance gives.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from assay.attention.reference import Result
+from assay.correctness.diagnosis.forward import attend
 from assay.correctness.diagnosis.patterns import places
 from assay.workloads.workload import Workload
 
@@ -22,8 +23,11 @@ _BIAS = 1 / 16  # of a unit of the declared precision: a factor that rounding ma
 _SIGNIFICANT = 1 / 64  # of such a unit: a smaller factor is that of float32
 _LEFT = 0.15  # of the errors, where a factor explains the others; rounding as declared leaves more
 _NO_IDEA = 1e30  # a standard deviation where nothing can be told
+_LEFT_IN_HALF = 0.5  # likewise, in half precision, which rounds to nearest
+_STEPS = 6  # towards a factor
 _WHOLE = (0.6, 1.6)  # times the effect of a mistake, for it to be there
 _FEWEST = 32  # independent errors, below which any error looks like a factor
+_MANY = 8  # independent errors of a row
 _LEAST_WEIGHT = 2.0**-6  # the smallest normal number of e4m3
 _UNEVEN, _LARGE = 20.0, 0.02  # errors in some rows beside others, and beside those of the baseline
 
@@ -62,12 +66,16 @@ class _Projection:
         starts = np.arange(0, self.sums.shape[3], _BLOCK)
         return _Projection(sums=np.add.reduceat(self.sums, starts, axis=3))
 
-    def coefficients(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def coefficients(self, *, beside: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return how many times the change is in the errors, that beyond what the baseline has of
-        it, and the standard deviation that chance gives."""
-        along, squares, plain, _, plain_errors, count = self.sums
+        it, and the standard deviation that chance gives: by the baseline's errors, or, with
+        `beside`, by those that are left beside the change, where there are enough."""
+        along, squares, plain, errors, plain_errors, count = self.sums
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             times, ordinary = (np.nan_to_num(a / squares) for a in (along, plain))
+            if beside:
+                left = np.maximum(errors - along * times, 0.0)
+                plain_errors = np.where(count >= _FEWEST, left, np.maximum(plain_errors, errors))
             chance = np.sqrt(plain_errors / (squares * count))
         excess = np.maximum(times - np.maximum(ordinary, 0), np.minimum(ordinary, 0) - times)
         return times, excess, np.minimum(np.nan_to_num(chance, nan=np.inf), _NO_IDEA)
@@ -86,6 +94,7 @@ class _Projection:
         rest = self.rest(0, 3)
         alone = (rest < _LEFT) & (self.rest(2, 4) > 2 * _LEFT)
         alone &= np.abs(times) > unit * _SIGNIFICANT
+        alone &= self.sums[1] > self.sums[4]  # no remainder of what cancels
         share = np.maximum(share, np.where(alone, _LEFT / np.maximum(rest, 1e-6), 0.0))
         return 1 + times, np.where(self.sums[5] >= _FEWEST, share, 0.0)
 
@@ -115,8 +124,28 @@ def structure(
         looks.insert(0, _factor(tensor, SCORES, rows, unit))
         looks += [_wrong_key(weights, ahead, errors, plain_errors) for ahead in (1, 0)]
         looks.append(_wrong_weight(weights, errors, plain_errors))
-    looks.append(_uneven(tensor, rows))
-    return max(filter(None, looks), key=lambda look: look.share, default=None)
+    clearest = max(filter(None, looks), key=lambda look: look.share, default=None)
+    return clearest or _uneven(tensor, rows)
+
+
+def factor_of_scores(actual: np.ndarray, right: np.ndarray, workload: Workload) -> float | None:
+    """Return the factor of the scores that explains all errors of an output; None where none
+    does."""
+    spec = workload.spec
+    factor, error = 1.0, np.linalg.norm(actual - right)
+    result = attend(replace(workload, grad_out=workload.grad_out[:0]))
+    change = Weights(workload, result).by_scale()
+    if not np.isfinite(error) or not (square := float((change**2).sum())):
+        return None
+    for _ in range(_STEPS):
+        factor += float(((actual - result.out) * change).sum()) / square
+        if not 0.5 < factor < 2:
+            return None
+        result = attend(
+            replace(workload, grad_out=workload.grad_out[:0]), scale=spec.scale * factor
+        )
+    rest = np.linalg.norm(actual - result.out)
+    return factor if rest < (_LEFT if spec.dtype == "float32" else _LEFT_IN_HALF) * error else None
 
 
 def factor_in_words(factor: float, *, exact: bool) -> str:
@@ -184,7 +213,7 @@ def _wrong_key(
         return None
     rows = _Projection.of(weights.by_key(ahead), errors, plain, weights.independent)
     blocks = rows.in_blocks()
-    times, excess, chance = blocks.coefficients()
+    times, excess, chance = blocks.coefficients(beside=True)
     wrong = _is_whole(times, excess, chance)
     if not wrong.any():
         return None
@@ -199,8 +228,9 @@ def _wrong_weight(weights: Weights, errors: np.ndarray, plain: np.ndarray) -> St
     """Return that keys are left out, or count twice, for all queries of a head."""
     values, visible = weights.values, weights.visible
     # A weight that FP8 may round to 0 beside the row's largest is no mistake.
-    plain_to_see = visible > visible.max(axis=-1, keepdims=True) * _LEAST_WEIGHT
-    parts = np.where(plain_to_see & (visible < 0.9), visible / np.maximum(1 - visible, 0.1), 0.0)
+    looked_at = visible > visible.max(axis=-1, keepdims=True) * _LEAST_WEIGHT
+    looked_at &= (weights.independent >= _MANY)[..., None]  # in others each key is in the budget
+    parts = np.where(looked_at, visible / (1 - np.minimum(visible, 0.9)), 0.0)
 
     def along(vectors: np.ndarray) -> np.ndarray:
         own = (vectors * weights.out).sum(axis=-1, keepdims=True)
@@ -212,7 +242,7 @@ def _wrong_weight(weights: Weights, errors: np.ndarray, plain: np.ndarray) -> St
     count = (seeing * weights.independent[..., None]).sum(axis=2)
     every = [((array**2).sum(axis=-1)[..., None] * seeing).sum(axis=2) for array in (errors, plain)]
     sums = np.stack([along(errors), squares, along(plain), *every, count])
-    times, excess, chance = _Projection(sums=sums).coefficients()
+    times, excess, chance = _Projection(sums=sums).coefficients(beside=True)
     for sign, words in ((1, "left out"), (-1, "counted twice")):
         wrong = _is_whole(sign * times, excess, chance)
         if wrong.any():
