@@ -74,10 +74,11 @@ def failure(
         # No mistake is known: only rounding, where it shows, or nothing.
         unknown = not cause or "rounding" in cause or cause.startswith("it fails only ")
         excess = max(result.share or 0.0 for result in (*failing, smallest))
-        if unknown:
-            advised = [] if advised is None else advised
-            advice = _advice(tested, probe, wrong, excess, advised)
-            cause = advice or _sees_future(tested, wrong, _LAXEST) or cause
+        advised = [] if advised is None else advised
+        if unknown and (advice := _advice(tested, probe, wrong, excess, advised)):
+            cause = advice
+        elif unknown or cause.startswith("wrong only in "):
+            cause = _sees_future(tested, wrong, _LAXEST) or cause
     return Measurement(
         subject=tested.name,
         metric=name,
