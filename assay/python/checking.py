@@ -2,17 +2,19 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay import host
-from assay.attention.contract import Implementation
+import numpy as np
+
+from assay import host, plugins
 from assay.correctness import verdict
 from assay.correctness.cases import BUDGET_S
 from assay.correctness.verdict import Verdict
 from assay.errors import BadInput, CannotRunHere
 from assay.python.declarations import require_declarations
+from assay.python.function_files import DECLARATIONS
 from assay.python.tabular import Tabular
 from assay.records.check_answer import Answer, check_answer
 from assay.records.explanation import explained
@@ -139,9 +141,9 @@ def check(
     """
     given = str(attention) if isinstance(attention, Path) else attention
     _require_device(device)
-    known = {field.name for field in fields(Implementation)} - {"name", "attention", "path"}
-    known -= set(inspect.signature(check).parameters)
-    require_declarations(check, [given], declared, known=sorted(known))
+    require_declarations(check, [given], declared, known=DECLARATIONS)
+    if callable(given) and "prepare" not in declared:
+        _require_signature(given, framework, device)
     if any(number is not None and not number > 0 for number in (cases, budget_s)):
         raise BadInput(f"assay.check needs cases and seconds above 0, not {cases}, {budget_s}")
     judged = verdict.check(
@@ -168,6 +170,28 @@ def check(
 def _several(given: str | Sequence[str]) -> list[str]:
     """Names in a list, or in a text with commas between."""
     return [name for name in given.split(",") if name] if isinstance(given, str) else list(given)
+
+
+def _require_signature(attention: Callable[..., Any], framework: str, device: str) -> None:
+    """Refuse a function that a call (q, k, v, causal=..., scale=...) does not fit, before any case;
+    one of a library in C, which has no signature to read, is called once."""
+    call, arrays = attention, (0, 0, 0)
+    try:
+        call = inspect.signature(attention).bind
+    except ValueError:
+        place = plugins.load(plugins.find("frameworks", framework)).place
+        arrays = (place(np.zeros((1, 1, 1, 16)), "float32", device),) * 3
+    try:
+        call(*arrays, causal=True, scale=1.0)
+    except TypeError as error:
+        name = getattr(attention, "__name__", repr(attention))
+        raise BadInput(
+            f"assay.check calls {name}(q, k, v, causal=..., scale=...), which it does not take: "
+            f"{str(error).splitlines()[0]}; write a function around it: "
+            "def my_attention(q, k, v, *, causal, scale)"
+        ) from None
+    except Exception:  # its own, which a case shows
+        return
 
 
 def _require_device(device: str) -> None:

@@ -76,6 +76,15 @@ def estimated(
     )
 
 
+def cells_before(results: Path, host: str) -> dict[str, dict[str, float]]:
+    """Seconds of cells in the runs in `results` on a host, by stage and name; the newest counts."""
+    stages: dict[str, dict[str, float]] = {}
+    for end in _cell_ends(results):
+        if end.host == host and end.value > 0:
+            stages.setdefault(end.stage, {}).setdefault(end.cell, end.value)
+    return stages
+
+
 def _cell_ends(results: Path) -> Iterator[_CellEnd]:
     """Ends of cells in the newest runs, the newest run first; a line that is none is left out."""
     decoder = msgspec.json.Decoder(_CellEnd)

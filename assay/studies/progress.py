@@ -7,11 +7,12 @@ another process see the same.
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -72,24 +73,35 @@ def outcomes(records: Sequence[Record]) -> Counter[str]:
     return Counter(record.status for record in records if record.metric == CELL_SECONDS)
 
 
-def estimate(done_s: Sequence[float], running: Sequence[CellAtWork], waiting: int) -> Estimate:
+def estimate(
+    done_s: Sequence[float],
+    running: Sequence[CellAtWork],
+    waiting: int,
+    before: Mapping[str, float] = MappingProxyType({}),
+) -> Estimate:
     """The time that the cells at work and those after them will take.
 
-    A cell of which nothing else is known takes the mean of those done in this run; as many run
-    side by side as do now.
+    A cell of which nothing else is known takes the mean of those done in this run; where none is,
+    what it took `before`, or the mean of these; as many run side by side as do now. One that has
+    taken longer already says nothing of its end.
     """
-    each_s = mean(done_s) if done_s else None
+    known_s = done_s or [*before.values()]
+    each_s = mean(known_s) if known_s else None
     left: list[float | None] = [each_s] * waiting
     for cell in running:
-        by_mean = max(each_s - cell.elapsed_s, 0.0) if each_s is not None else None
-        left.append(by_mean if cell.remaining_s is None else cell.remaining_s)
+        cell_s = each_s if done_s else before.get(cell.name, each_s)
+        rest_s = None if cell_s is None else max(cell_s - cell.elapsed_s, 0.0)
+        rest_s = rest_s or (0.0 if done_s else None)
+        left.append(rest_s if cell.remaining_s is None else cell.remaining_s)
     known = [seconds for seconds in left if seconds is not None]
     if not left or len(known) < len(left):
         return Estimate(seconds=None, basis="")
     by_batches = sum(cell.remaining_s is not None for cell in running)
     basis = []
     if len(left) > by_batches:
-        basis = [f"{len(done_s)} cell{'s' if len(done_s) > 1 else ''} done, {each_s:.1f} s each"]
+        plural = "s" if len(done_s) > 1 else ""
+        own = f"{len(done_s)} cell{plural} done, {each_s:.1f} s each"
+        basis = [own if done_s else "earlier runs on this host"]
     if by_batches:
         basis.append("its batches")
     return Estimate(seconds=sum(known) / max(1, len(running)), basis=" and ".join(basis))

@@ -86,16 +86,19 @@ class Progress:
 
     def _look(self) -> None:
         """Show the cells at work again and again, until the run ends."""
-        from assay.studies import progress
+        from assay.host import own_fingerprint
+        from assay.studies import duration, progress
 
         every_s = BAR_S if self.console.is_terminal else LINE_S
+        before = duration.cells_before(self._folder.path.parent.parent, own_fingerprint())
         while not self._stop.wait(every_s):
             stage = self._stage
             running = progress.at_work(self._folder.stage(stage.name)) if stage else []
             if stage is None or not running or not stage.left:
                 continue
             waiting = max(0, stage.left - len(running))
-            ahead = estimate_text(progress.estimate(stage.done_s, running, waiting))
+            known = before.get(stage.name, {})
+            ahead = estimate_text(progress.estimate(stage.done_s, running, waiting, known))
             if self.console.is_terminal:
                 words = [ahead, outcomes_text(stage.outcomes), *map(cell_text, running)]
                 self._bar.update(stage.task, state=" · ".join(filter(None, words)))

@@ -69,6 +69,8 @@ def _answer(here: "Host", runnable: "Table", measured: "Sequence[Measurement]") 
 def _measure(here: "Host") -> "list[Measurement]":
     """Ceilings of the CPU and of each accelerator that torch can use, and what the instruments of
     every installed framework read there."""
+    import os
+
     import msgspec
 
     from assay import peaks, plugins
@@ -76,6 +78,7 @@ def _measure(here: "Host") -> "list[Measurement]":
     from assay.studies.cell import Cell
     from assay.studies.stages import host as stage
 
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # torch's profiler writes lines of its own
     measurements = []
     for device in here.devices:
         try:

@@ -8,6 +8,7 @@ import pytest
 
 import assay
 from assay.attention.sequence import eager
+from assay.errors import BadInput
 
 WRONG = Path(__file__).parents[2] / "docs" / "examples" / "top_left.py"
 
@@ -61,6 +62,7 @@ def test_names_may_be_a_text_with_commas_and_dtypes_short():
     [
         ({"device": "tpu"}, "no device 'tpu' here; there are cpu"),
         ({"layouts": "BSHD"}, "no option 'layouts'.*layout"),
+        ({"limits": {"lengths": "128"}}, "no option 'limits'; there are quick, "),
         ({"cases": -1}, "cases and seconds above 0"),
         ({"workload": "b1_h1_s8_d16"}, "no option 'workload'; did you mean workloads"),
         ({"budget_s": 0}, "cases and seconds above 0"),
@@ -72,6 +74,28 @@ def test_names_may_be_a_text_with_commas_and_dtypes_short():
 def test_a_wrong_option_is_refused_and_no_kernel_is_blamed(options, words):
     with pytest.raises((ValueError, RuntimeError), match=words):
         assay.check(eager.attention, quick=True, **options)
+
+
+def test_a_call_that_does_not_fit_is_refused_in_one_line(capfd):
+    """torch's own function has no `causal`: 129 tracebacks in 2,932 lines came before that."""
+    sdpa = pytest.importorskip("torch").nn.functional.scaled_dot_product_attention
+    for function in (sdpa, lambda q, k, v, is_causal, scale: v):
+        for verb in (assay.check, assay.assert_sound):
+            with pytest.raises(BadInput, match="causal'; write a function around it") as refused:
+                verb(function)
+            assert len(str(refused.value).splitlines()) == 1
+    assert capfd.readouterr().err == ""
+
+
+def test_a_bug_that_divides_by_zero_warns_nobody(recwarn):
+    """A cause was looked for among wrong backward passes, and NumPy's warning reached the user."""
+
+    def doubled(q, k, v, *, causal, scale):
+        out = eager.attention(q, k, v, causal=causal, scale=scale)
+        return out + (q - q.detach()) * 0.5
+
+    assert not assay.check(doubled, quick=True, probes="gradients", dtypes="float32")
+    assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
 
 
 def test_a_file_says_itself_what_it_is():

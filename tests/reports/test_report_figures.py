@@ -4,6 +4,7 @@ import pytest
 from build_run import append, begin, checked, end, latency, workload
 
 from assay.reports import style
+from assay.reports.build import build
 from assay.reports.chart import Chart, Series, grouped, log_ticks, spaced_ticks
 from assay.reports.contents import read_contents
 from assay.reports.figures import accuracy
@@ -66,6 +67,14 @@ def test_accuracy_draws_the_budget_and_what_exceeds_it(run):
     assert chart.limit == 1.0 and chart.log_y
     drawn = {(series.subject, series.variant): series.y for series in chart.series}
     assert drawn["sdpa", "dq"] == (4.5,) and drawn["sdpa", "out"] == (0.25, 0.25, 0.25)
+
+
+def test_a_check_of_one_workload_needs_no_figure(tmp_path):
+    """Its four errors are in the table, and the page held 4.9 MB for four points."""
+    run = begin(tmp_path)
+    append(run, "check", "one", checked("sdpa"))
+    end(run, "check")
+    assert build(run, prints=False).html.stat().st_size < 100_000
 
 
 def test_exact_results_are_drawn_unless_the_axis_has_no_zero(tmp_path):

@@ -11,8 +11,9 @@ import threading
 import pytest
 from study_process import StudyProcess, wait_until
 
+from assay.host import own_fingerprint
 from assay.records.schema import Record
-from assay.studies import progress
+from assay.studies import duration, progress
 from assay.studies.progress import CellAtWork
 from assay.verbs._progress import time_text
 
@@ -168,6 +169,18 @@ def test_what_is_left_is_estimated_from_what_is_known():
     both = progress.estimate([10], [cell(4, 5)], 1)
     assert (both.seconds, both.basis) == (15, "1 cell done, 10.0 s each and its batches")
     assert progress.estimate([10], [], 0).seconds is None
+    before = progress.estimate([], [cell(5)], 1, {"c": 30.0, "d": 10.0})
+    assert (before.seconds, before.basis) == (25 + 20, "earlier runs on this host")
+    assert progress.estimate([8], [cell(5)], 0, {"c": 30.0}).seconds == 3
+    assert progress.estimate([], [cell(40)], 0, {"c": 30.0}).seconds is None
+
+
+def test_earlier_runs_on_this_host_say_how_long_a_cell_takes(study):
+    """In 67 checks the ETA never had a value: each was one cell, and none was done before it."""
+    assert study.run("early_a") == 0
+    took = {name: end.value for name, end in study.ends("early_a").items()}
+    assert duration.cells_before(study.results, own_fingerprint()) == {"early_a": took}
+    assert duration.cells_before(study.results, "another") == {}
 
 
 def test_a_cell_that_did_not_run_says_nothing_of_the_time_others_take():

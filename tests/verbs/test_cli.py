@@ -239,6 +239,13 @@ def test_doctor_says_what_does_not_run_here_and_why(tmp_path, monkeypatch):
     assert how_to_install(["flash_attn", "triton"]) == "pip install flash-attn triton"
 
 
+@pytest.mark.slow
+def test_doctor_writes_no_line_of_a_library(tmp_path):
+    """torch's profiler wrote `USDT:... profiler_start` before the answer."""
+    done = assay("doctor", cwd=tmp_path, hide=["no_such_package"])  # in a process of its own
+    assert done.returncode == 0 and done.stdout and "profiler_start" not in done.stderr
+
+
 def test_doctor_as_json(tmp_path):
     described = json.loads(assay("doctor", "--no-peaks", "--json", cwd=tmp_path).stdout)
     assert described["devices"][0]["kind"] == "cpu" and described["fingerprint"]

@@ -93,7 +93,8 @@ def _results_of_bugs(workload: Workload, tensor: str) -> list[tuple[str, np.ndar
     """Return the values that each known bug gives for a tensor."""
     of_backward = tensor in TENSORS[1:]
     given = workload if of_backward else replace(workload, grad_out=workload.grad_out[:0])
-    results = [(bug, getattr(result, tensor)) for bug, result in forward.bugs(given)]
-    results = [(bug, with_last_axis(tensor, v)) for bug, v in results if v is not None]
-    # The output is right where only a gradient is wrong, so bugs of the backward come first.
-    return [*backward.bugs(workload, tensor), *results] if of_backward else results
+    with np.errstate(all="ignore"):  # a bug may divide by zero; the user has not
+        results = [(bug, getattr(result, tensor)) for bug, result in forward.bugs(given)]
+        results = [(bug, with_last_axis(tensor, v)) for bug, v in results if v is not None]
+        # The output is right where only a gradient is wrong, so bugs of the backward come first.
+        return [*backward.bugs(workload, tensor), *results] if of_backward else results

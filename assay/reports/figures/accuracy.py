@@ -26,7 +26,9 @@ def draw(records: list[Record]) -> list[Chart]:
             mask = spec.get("mask") or parameters(spec).get("mask", "unnamed")
             key = (record.stage, str(spec.get("dtype", "unnamed dtype")), str(mask))
             groups.setdefault(key, []).append(record)
-    return [_chart(*key, group) for key, group in groups.items()]
+    # A single check is in its table; for a figure of it a page would hold Plotly, 5 MB.
+    places = {(r.subject, r.workload.name) for own in groups.values() for r in own if r.workload}
+    return [_chart(*k, own) for k, own in groups.items() if k[0] != "check" or len(places) > 1]
 
 
 def _chart(stage: str, dtype: str, mask: str, records: Sequence[Record]) -> Chart:
