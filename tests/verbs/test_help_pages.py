@@ -79,7 +79,7 @@ def test_a_mistyped_flag(tmp_path):
 OFFERED = {
     "assay ben": {"bench"},
     "assay study res": {"resume"},
-    "assay check fl": {"flash2_torch", "flash2_triton", "flash_attn", "flex"},
+    "assay check fl": {"flash2_torch", "flash2_triton", "flash_attn", "flash_hopper", "flex"},
     "assay check my": {"my_attention.py"},
     "assay bench x --vs sdpa,eag": {"sdpa,eager", "sdpa,eager_compiled"},
     "assay check --probe determ": {"determinism"},

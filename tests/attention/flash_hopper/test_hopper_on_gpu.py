@@ -1,6 +1,6 @@
 """flash_hopper on a Hopper GPU: accuracy at every configuration, repeats, graphs, compilers.
 
-pytest tests/attention/flash_hopper/test_on_gpu.py -n 8
+pytest tests/attention/flash_hopper/test_hopper_on_gpu.py -n 8
 """
 
 import math
