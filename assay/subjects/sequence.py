@@ -54,6 +54,7 @@ class SequenceSubject:
     inputs: tuple[Any, ...]
     grad_out: Any
     options: dict[str, Any]
+    as_models_lay_out: bool = False  # dO
     # The result of a case in a second process, where there is one.
     in_second_process: Callable[[WorkloadSpec], Any] | None = field(default=None, compare=False)
     timer: Any = None
@@ -140,7 +141,8 @@ class SequenceSubject:
         """The same with dO in the order in which models send it back."""
         if not self.orders_gradients:
             return self
-        return replace(self, grad_out=self.placed(self.workload.grad_out, "transposed"))
+        laid_out = self.placed(self.workload.grad_out, "transposed")
+        return replace(self, grad_out=laid_out, as_models_lay_out=True)
 
     def renewed(self, change: InputChange) -> "SequenceSubject":
         times = change.multipliers(self.workload.spec)

@@ -38,7 +38,8 @@ def measure(call: SequenceSubject, workload: Workload, host: Host) -> list[Measu
     if right and isinstance(call, SequenceSubject):  # a layer computes all of them together
         size = scores(workload.spec)
         measurements += _each_alone(call) if size <= _ALONE_SCORES else []
-        measurements += _expanded(call, workload) if size <= _EXPANDED_SCORES else []
+        if size <= _EXPANDED_SCORES and not call.as_models_lay_out:  # one layout for each shape
+            measurements += _expanded(call, workload)
     return measurements
 
 

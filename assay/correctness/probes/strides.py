@@ -11,7 +11,7 @@ from assay.workloads.spec import LAYOUTS, OF_DO, OWN_LAYOUTS, WorkloadSpec
 from assay.workloads.workload import Workload
 
 _CAUSE = "memory is read as if it were contiguous: strides or the offset are not used"
-_OWN_CAUSE = "{0} is read with strides that are not its own: contiguous, or of another tensor"
+_OWN_CAUSE = "{0} is read with strides not its own: of contiguous memory or another tensor"
 
 
 def cases(generator: CaseGenerator) -> list[WorkloadSpec]:

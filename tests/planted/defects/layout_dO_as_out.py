@@ -10,4 +10,4 @@ REPLACE = {
 }
 PLANTED = "dO is read with the strides of the output"
 CAUGHT_BY = ("strides",)
-CAUSE = "dO is read with strides that are not its own"
+CAUSE = "dO is read with strides not its own"

@@ -8,4 +8,4 @@ REPLACE = {
 }
 PLANTED = "v is read with the strides of k"
 CAUGHT_BY = ("strides",)
-CAUSE = "v is read with strides that are not its own"
+CAUSE = "v is read with strides not its own"
