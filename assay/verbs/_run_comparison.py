@@ -65,6 +65,12 @@ def compare(
         given = runs[0].label if runs else "none with a history"
         raise BadInput(f"one run was given ({given}), wanted two or more to compare")
     comparisons = [c for c in compared(runs) if not metric or c.metric in metric]
+    read = {name for run in runs for row in run.system for name in row.values}
+    if not comparisons and (readings := [name for name in metric or () if name in read]):
+        raise BadInput(
+            f"{', '.join(readings)}: a reading of the machine, which has no step to compare at; "
+            "`assay runs gpu` shows those of each run"
+        )
     if not comparisons:
         raise BadInput(
             f"the {len(runs)} runs ({listed(runs[:3])}, ...) share no metric"

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from assay.verbs import _flags as flags
 from assay.verbs._running import finish, tell
+
+if TYPE_CHECKING:
+    from assay.records.run import RunFolder
 
 RunSets = Annotated[
     list[str] | None,
@@ -139,6 +142,26 @@ def status(
 
     Example: assay study status
     """
+    from assay.records import run as runs
+    from assay.records.named_code import plugins_named_by, tasks_named_by
+
+    folder, record = runs.open_run(path or runs.newest_run(out))
+    named = [] if trust or plugins or sets else plugins_named_by(record)
+    if named and not (record.plugins or tasks_named_by(record)):
+        _show_recorded(folder, named, as_json=as_json)
+    else:
+        _show_planned(folder.path, out, plugins, trust, as_json, sets)
+
+
+def _show_planned(
+    path: Path | None,
+    out: Path,
+    plugins: Sequence[Path] | None,
+    trust: bool,
+    as_json: bool,
+    sets: Sequence[str] | None,
+) -> None:
+    """The cells of a run as its study plans them, for which the files that it names are loaded."""
     from assay import host
     from assay.records import run as runs
     from assay.records.identity import current
@@ -182,6 +205,19 @@ def status(
     tell(table, as_json=as_json)
 
 
+def _show_recorded(folder: "RunFolder", named: Sequence[Path], *, as_json: bool) -> None:
+    """The stages of a run by its records alone: what files it names are not loaded for that."""
+    from assay.reports.contents import read_contents
+    from assay.reports.run_tables import stage_endings
+
+    if not as_json:
+        command = f"assay study resume {folder.path} --trust-plugins"
+        files, state = ", ".join(map(str, named)), "running" if folder.is_held() else "not running"
+        rest = f"what is left is shown by {command} --dry-run, which loads {files}"
+        print(f"{folder.path}: {state}; {rest}")
+    tell(stage_endings(read_contents(folder).stages), as_json=as_json)
+
+
 def resume(
     path: RunArgument = None,
     out: flags.Out = flags.RESULTS,
@@ -198,7 +234,7 @@ def resume(
 ) -> None:
     """Do what is missing, failed or changed in a run. Example: assay study resume"""
     if dry_run:
-        status(path, out, plugins, trust, as_json, sets)
+        _show_planned(path, out, plugins, trust, as_json, sets)
         return
     from assay import host
     from assay.records.run import newest_run, open_run

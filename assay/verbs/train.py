@@ -11,6 +11,7 @@ from assay.verbs._running import finish
 
 if TYPE_CHECKING:
     from assay.records.schema import Record
+    from assay.studies.study import Study
 
 EXAMPLE = (
     "Example: assay train GPT2,GPT2_MLA --steps 100 --set TRAIN_WIDTH=128 --set TRAIN_LAYERS=2 "
@@ -95,8 +96,23 @@ def train(
         ]
     settings += flags.as_settings(device=device)
     study = flags.load_study(config=config, sets=sets, plugins=plugins, flags=settings)
+    if dry_run:
+        _tell_missing(study)
     judge = _trained_code
     finish(run_adhoc("train", study, out=out, as_json=as_json, dry_run=dry_run, judge=judge))
+
+
+def _tell_missing(study: "Study") -> None:
+    """Name packages that the data needs and that are not here, for which every arm is skipped."""
+    import sys
+
+    from assay import plugins
+
+    for kind, name in ("datasets", study.train_dataset), ("tokenizers", study.train_tokenizer):
+        if missing := plugins.find(kind, name, study.plugin_folders).missing:
+            how = plugins.how_to_install(missing)
+            needs = f"needs {', '.join(missing)}, not installed here: {how}"
+            print(f"assay: {kind}/{name} {needs}; nothing would be trained", file=sys.stderr)
 
 
 def _watch(

@@ -34,6 +34,14 @@ def test_keys_lists_history_and_system_apart(files):
     assert (loss["points"], loss["first"], loss["last"]) == (5, 0, 40)
 
 
+def test_a_reading_of_the_machine_is_not_sought_where_it_is_listed(files):
+    """`runs compare` sent its reader to `runs keys`, which lists exactly that key."""
+    reading = ["--metric", "system.gpu.0.gpu"]
+    done = assay("runs", "compare", "a.json", "b.json", *reading, cwd=files)
+    assert done.returncode == 2 and "runs keys" not in done.stderr
+    assert "system.gpu.0.gpu: a reading of the machine" in done.stderr and "runs gpu" in done.stderr
+
+
 def test_gpu_says_what_its_readings_are(files):
     done = assay("runs", "gpu", "a.json", cwd=files)
     assert done.stdout.startswith("A a: 1 GPU, a kernel ran in 90 % of the active time\n")

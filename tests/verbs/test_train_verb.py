@@ -28,6 +28,8 @@ def test_data_that_cannot_be_had_here_is_no_success(tmp_path):
     hub = ["--dataset", "tinystories", "--seeds", "0", "--steps", "1"]
     done = assay("train", "GPT2", *hub, *SETS, cwd=tmp_path, hide=("datasets",))
     assert done.returncode == 3 and "tinystories" in done.stdout
+    planned = assay("train", "GPT2", *hub, *SETS, "--dry-run", cwd=tmp_path, hide=("datasets",))
+    assert "datasets/tinystories needs datasets, not installed here" in planned.stderr
 
 
 def test_a_study_that_trained_nothing_is_incomplete(tmp_path):

@@ -39,6 +39,20 @@ def test_a_run_from_someone_else_executes_nothing(foreign_run, verb):
     assert (foreign_run / "executed").exists()
 
 
+def test_the_status_of_a_run_with_ones_own_kernel_needs_no_trust(tmp_path):
+    """It asked for --trust-plugins, though what is recorded can be told without running a file."""
+    kernel = tmp_path / "mine.py"
+    kernel.write_text(IDENTITY)
+    assert assay("check", kernel, "--probe", "shapes", cwd=tmp_path).returncode == 1
+    kernel.write_text("open('executed', 'a')\n" + IDENTITY)
+    done = assay("study", "status", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "not running; what is left is shown by assay study resume" in done.stdout
+    assert "suite" in done.stdout and "failed" in done.stdout
+    assert not (tmp_path / "executed").exists()
+    assert assay("study", "resume", "--dry-run", cwd=tmp_path).returncode == 2
+
+
 def test_plugins_from_the_command_line_need_no_trust_in_the_run(foreign_run):
     kernel = foreign_run / "evil_file.py"
     given = ["--plugins", "plugins", "--plugins", str(kernel)]
