@@ -92,8 +92,13 @@ test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n 4 --dist worksteal
 
-test-full: $(VENV)/.test
+test-full: $(VENV)/.test $(VENV)/triton-3.6
 	$(VENV)/bin/python -m pytest -n 4 --dist worksteal -m 'slow or not slow'
+
+# Beside the pinned one: Gluon changes, and kernels in it must compile with both.
+$(VENV)/triton-3.6: | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --target $@.new triton==3.6.0
+	@mv $@.new $@
 
 verify: $(VENV)/.study
 	@$(ASSAY) verify --again

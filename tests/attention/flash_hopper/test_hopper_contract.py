@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from new_process import ROOT, environment
@@ -15,6 +16,8 @@ from assay.attention.sequence.flash_hopper import launch
 from assay.devices import Device
 from assay.workloads.spec import WorkloadSpec
 
+# make test-full installs it there.
+TRITON_3_6 = Path(sys.prefix) / "triton-3.6"
 MODULE = "assay.attention.sequence.flash_hopper.compile_ahead"
 
 
@@ -95,10 +98,10 @@ def test_an_output_has_whole_rows():
     assert launch.empty_results(q)[0].stride() == (1024, 512, 64, 1)
 
 
-def compiled(*options: str) -> str:
+def compiled(*options: str, first: tuple[Path, ...] = ()) -> str:
     command = [sys.executable, "-m", MODULE, *options]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+        command, cwd=ROOT, env=environment(*first), capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout
@@ -115,3 +118,11 @@ def test_it_compiles_for_an_h200():
 def test_every_configuration_compiles_for_an_h200():
     report = compiled()
     assert all(report.count(f"\n{name} ") == 4 for name in flash_hopper.CONFIGS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRITON_3_6.exists(), reason="Triton 3.6 is not installed beside")
+def test_every_configuration_compiles_with_triton_3_6():
+    """The Triton of torch 2.11, in which names and semantics of Gluon differ."""
+    report = compiled("--quick", first=(TRITON_3_6,))
+    assert "Triton 3.6.0" in report and "all compile and fit" in report
