@@ -282,3 +282,16 @@ def test_a_small_factor_of_scores_is_not_told_as_lower_precision():
     (failure,) = verdict.failures
     assert "the scores are multiplied by about 1.0005 times the scale" in failure.cause
     assert "declare" not in failure.cause
+
+
+def test_a_case_that_raises_leaves_the_others_their_advice():
+    """A costly case that raises ended the search for a declaration."""
+
+    def attention(q, k, v, *, causal, scale):
+        if q.shape[2] > 128:
+            raise IndexError(q.shape[2])
+        q, k, v = (x.to(torch.float8_e4m3fn).to(x.dtype) for x in (q, k, v))
+        return eager.attention(q, k, v, causal=causal, scale=scale)
+
+    (failure,) = assay.check(attention, quick=True, probes=["shapes"], backward=False).failures
+    assert failure.cause is None or "declare" not in failure.cause, failure.cause

@@ -27,6 +27,7 @@ _LEFT_IN_HALF = 0.5  # likewise, in half precision, which rounds to nearest
 _STEPS = 6  # towards a factor
 _WHOLE = (0.6, 1.6)  # times the effect of a mistake, for it to be there
 _FEWEST = 32  # independent errors, below which any error looks like a factor
+_ABSENT = 0.3  # times that effect, where it is not there
 _MANY = 8  # independent errors of a row
 _LEAST_WEIGHT = 2.0**-6  # the smallest normal number of e4m3
 _UNEVEN, _LARGE = 20.0, 0.02  # errors in some rows beside others, and beside those of the baseline
@@ -160,7 +161,8 @@ def _factor(tensor: str, words: str, rows: _Projection, unit: float) -> Structur
     of_heads, shares_of_heads = heads.factor(unit)
     wrong, where = shares_of_heads > 1, ""
     if wrong.any() and (shares_of_heads < 0.5).any():
-        where = f" (in {places(tensor, wrong)})"
+        free = (shares_of_heads[~wrong] < 0.5).all()
+        where = f" ({'in' if free else 'at least in'} {places(tensor, wrong)})"
         factors, shares, together = of_heads, shares_of_heads, heads
     place = np.unravel_index(shares.argmax(), shares.shape)
     if not shares[place] > 1:
@@ -221,7 +223,9 @@ def _wrong_key(
     words = "a query sees one future key" if ahead else "a query does not see its own key"
     where = places("out", by_row)
     share = (excess / (_CLEAR * chance))[wrong].max()
-    return Structure(cause=words + (f" (in {where})" if where else ""), share=float(share))
+    free = (np.abs(times[~wrong]) < _ABSENT).all()
+    where = f" ({'in' if free else 'at least in'} {where})" if where else ""
+    return Structure(cause=words + where, share=float(share))
 
 
 def _wrong_weight(weights: Weights, errors: np.ndarray, plain: np.ndarray) -> Structure | None:
