@@ -102,6 +102,7 @@ def test_a_quick_check_gives_a_verdict_for_each_probe(tmp_path):
     assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in done.stdout.splitlines()]
     verdicts = {r["metric"]: r for r in records if r.get("subject") == "eager"}
+    assert verdicts.pop("reach")["data"]["tokens"]["causal"] == 1025
     assert {"accuracy", "gradients", "causality", "determinism", "purity"} <= set(verdicts)
     assert all(r.get("status", "ok") == "ok" and r["samples"] for r in verdicts.values())
 
