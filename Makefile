@@ -101,7 +101,7 @@ $(VENV)/triton-3.6: | $(VENV)/bin/python
 	@mv $@.new $@
 
 verify: $(VENV)/.study
-	@$(ASSAY) verify --again
+	@$(VENV)/bin/python -m tools.verify
 
 fuzz: $(VENV)/.test
 	$(VENV)/bin/python -m campaign --minutes $(or $(MINUTES),60) --seed $(or $(SEED),0)
@@ -110,8 +110,8 @@ benchmark: $(VENV)/.study
 	@$(ASSAY) study run --config benchmarks/spine.config --plugins benchmarks
 
 format: $(VENV)/.test
-	$(VENV)/bin/black --quiet assay tests benchmarks gallery campaign
-	$(VENV)/bin/ruff check --fix assay tests benchmarks gallery campaign
+	$(VENV)/bin/black --quiet assay tests tools benchmarks gallery campaign
+	$(VENV)/bin/ruff check --fix assay tests tools benchmarks gallery campaign
 
 # What lies in build/ from before would be in the wheel too.
 wheel: $(VENV)/bin/python
@@ -121,7 +121,7 @@ wheel: $(VENV)/bin/python
 
 clean:
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
-	find assay tests benchmarks gallery campaign -name __pycache__ -prune -exec rm -rf {} +
+	find assay tests tools benchmarks gallery campaign -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean
 	rm -rf $(VENV) assay.egg-info

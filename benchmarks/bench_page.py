@@ -20,7 +20,7 @@ from assay.laws.pairs import ratio
 from assay.laws.rates import rates
 from assay.records.schema import CELL_SECONDS, Record, Run
 from assay.verify import evidence
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/results/bench.md"
 GRID = ("grid-mha-h200", "grid-gqa-h200", "grid-gemma-h200")

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent / "stages"))
 from _spine.growth import SUBJECTS, VerbCost, by_series, cost, exponent, jobs
 
 from assay import host
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = host.CHECKOUT / "docs/results/growth.md"
 RESULTS = host.CHECKOUT / "docs/results/growth.json"

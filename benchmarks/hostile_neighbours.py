@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from assay.host import CHECKOUT
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/results/bench.md"
 KEPT = CHECKOUT / "docs/results/neighbours.json"

@@ -11,7 +11,7 @@ from assay.reports.markdown import table_lines
 from assay.reports.table import Table
 from assay.reports.tables import cache_decode, cache_quality
 from assay.verify import evidence
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/results/kv.md"
 

@@ -15,7 +15,7 @@ from assay.reports.numerals import size_in_bytes
 from assay.reports.row_files import read_rows
 from assay.reports.splice_parameters import parameter_table
 from assay.reports.table import tabulate
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/kvsplice.md"
 ROWS = CHECKOUT / "docs/results/kvsplice"

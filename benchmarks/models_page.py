@@ -14,7 +14,7 @@ from assay.host import CHECKOUT
 from assay.laws.pairs import ratio
 from assay.records.schema import Record
 from assay.verify import evidence
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/results/models.md"
 EVIDENCE = ("models-h200", "models-gates")

@@ -9,7 +9,7 @@ from statistics import fmean
 from assay.host import CHECKOUT
 from assay.reports.training_rows import LOSS, TrainedModel, paired, trained_models
 from assay.verify import evidence
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/results/train.md"
 # Evidence of each table, and words on its arms.

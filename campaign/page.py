@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.host import CHECKOUT
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 PAGE = CHECKOUT / "docs/results/campaign.md"
 RESULTS = CHECKOUT / "docs/results/campaign.json"

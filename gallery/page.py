@@ -17,7 +17,7 @@ from assay.host import CHECKOUT
 from assay.records import explanation, verdicts
 from assay.records.schema import Record
 from assay.verify import evidence
-from assay.verify.pages import tables
+from assay.verify import marked_tables as tables
 
 HERE = Path(__file__).parent
 PAGE = CHECKOUT / "docs/results/public-kernels.md"

@@ -204,7 +204,7 @@ def test_no_machine_path_and_no_unwanted_word():
     assert not offenders
 
 
-FOLDERS = [str(ROOT / name) for name in ("assay", "tests", "benchmarks", "campaign")]
+FOLDERS = [str(ROOT / name) for name in ("assay", "tests", "tools", "benchmarks", "campaign")]
 
 
 def test_no_rule_of_ruff_is_broken():

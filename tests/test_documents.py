@@ -42,7 +42,7 @@ def test_links_resolve(page):
 def test_paths_and_modules_exist(page):
     """Five pages went on naming rooms that had been renamed: only their links were checked."""
     text = re.sub(r"[\w./]*\bNAME\b[\w./]*", "", page.read_text())
-    paths = re.findall(r"(?<![\w./-])(?:\.\./)*((?:assay|tests|benchmarks)/[\w./-]*\w)", text)
+    paths = re.findall(r"(?<![\w./-])(?:\.\./)*((?:assay|tests|tools|benchmarks)/[\w./-]*\w)", text)
     modules = re.findall(r"python -m (assay(?:\.\w+)+)|^from (assay(?:\.\w+)+)", text, re.MULTILINE)
     paths += [(run or imported).replace(".", "/") for run, imported in modules]
     absent = [p for p in paths if not (ROOT / p).exists() and not (ROOT / f"{p}.py").exists()]

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,7 +31,7 @@ def verify(
         typer.Argument(
             metavar="[CLAIM.toml]... | RUN | RUN RUN | BUNDLE",
             help="Files of claims, the folder of one run, of two, or of a bundle; by default all "
-            "claims and all pages of this checkout. A run may be a tracker's: a folder or .wandb "
+            "claims of the folder claims. A run may be a tracker's: a folder or .wandb "
             "file of W&B, an export, a .db file of trackio, with ::NAME where it holds several.",
         ),
     ] = None,
@@ -44,14 +44,6 @@ def verify(
         str | None,
         typer.Option("--remote", help="A git repository in which the runs' commits must be."),
     ] = None,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Also run the commands that measure the claims again, where they name one; "
-            "minutes.",
-        ),
-    ] = False,
     as_json: flags.Json = False,
 ) -> None:
     from assay.errors import BadInput
@@ -65,12 +57,7 @@ def verify(
     if claims and (treatment or explain or digest or remote):
         raise BadInput("--treatment, --explain, --digest and --remote are of runs, not of claims")
     if claims:
-        holding = bool(paths) or _pages(as_json)
-        holding &= _claims(claims, as_json)
-        if again:
-            holding &= _measured_again(claims, as_json)
-    elif again:
-        raise BadInput("--again is of claims; a run is measured again with `assay study run`")
+        holding = judge_claims(claims, as_json=as_json)
     elif len(given) > 2:
         raise BadInput(f"{len(given)} runs were given, wanted one, or two to compare")
     else:
@@ -142,40 +129,8 @@ def _tell(
     show(Table(title="Findings", columns=("verdict", "check", "finding"), rows=rows), console())
 
 
-def _pages(as_json: bool) -> bool:
-    """Hold README and docs of the checkout around against claims and evidence."""
-    from assay.verify.judgement import are_comparable
-    from assay.verify.pages import accounts
-
-    findings = [replace(finding, check="pages") for finding in accounts.look(Path.cwd())]
-    if as_json:
-        for finding in findings:
-            print(json.dumps(asdict(finding)))
-    else:
-        word = "PASS" if are_comparable(findings) else "FAIL"
-        for finding in findings:
-            print(f"{word}  {finding.reason}")
-        _tell_published()
-    return are_comparable(findings)
-
-
-def _tell_published() -> None:
-    """Count the figures of others by their verdicts, none of which is a failure of ours."""
-    from assay.verify import published
-
-    words = [repeated.word for _, repeated in published.judge_all().values()]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in sorted(set(words)))
-    print(f"{len(words)} published figures of others: {counts} (docs/results/published.md)")
-
-
-def _measured_again(paths: Sequence[Path], as_json: bool) -> bool:
-    from assay.verbs._again import measure_again
-    from assay.verify import claim
-
-    return measure_again({path.stem: claim.load(path) for path in paths}, as_json=as_json)
-
-
-def _claims(paths: Sequence[Path], as_json: bool) -> bool:
+def judge_claims(paths: Sequence[Path], *, as_json: bool) -> bool:
+    """Hold claims against their evidence, show the verdicts, and return whether all hold."""
     from assay.reports.table import Table
     from assay.reports.terminal import console, show
     from assay.verify import claim, claim_verdict

@@ -3,11 +3,14 @@
 import json
 import shutil
 import subprocess
+import sys
 
 import pytest
+from new_process import environment
 from verbs.command_line import assay
 
 from assay.host import CHECKOUT
+from tools.verify import judge_pages
 
 RUN = CHECKOUT / "evidence" / "train-ablation-h200"
 
@@ -68,10 +71,16 @@ def test_all_claims_of_this_house_hold(tmp_path):
     assert done.stdout.startswith("PASS  ")
 
 
+def make_verify(*files):
+    command = [sys.executable, "-m", "tools.verify", *map(str, files)]
+    return subprocess.run(
+        command, cwd=CHECKOUT, env=environment(), capture_output=True, text=True, check=False
+    )
+
+
 def test_a_claim_is_measured_again():
     pytest.importorskip("torch")
-    claim = CHECKOUT / "claims" / "cpu-fixed-max-gaussian.toml"
-    done = assay("verify", claim, "--again", cwd=CHECKOUT)
+    done = make_verify(CHECKOUT / "claims" / "cpu-fixed-max-gaussian.toml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASS  measured again: 1 confirmed" in done.stdout
 
@@ -80,8 +89,15 @@ def test_a_command_that_fails_is_no_confirmation(tmp_path):
     text = (CHECKOUT / "claims" / "append-speed.toml").read_text()
     file = tmp_path / "wrong.toml"
     file.write_text(text.replace("study run", "study walk"))
-    done = assay("verify", file, "--again", cwd=tmp_path)
+    done = make_verify(file)
     assert done.returncode == 1 and "FAIL  measured again: 1 not tested" in done.stdout
+
+
+def test_the_pages_of_this_house_are_accounted_for(capsys, monkeypatch):
+    monkeypatch.chdir(CHECKOUT)
+    assert judge_pages()
+    shown = capsys.readouterr().out
+    assert "every figure has an account" in shown and "published figures of others" in shown
 
 
 def test_a_refuted_claim_ends_in_1(tmp_path):
@@ -97,7 +113,6 @@ def test_a_refuted_claim_ends_in_1(tmp_path):
     [
         ([], "there is no folder claims here"),
         (["nowhere"], "nowhere"),
-        ([RUN, "--again"], "--again is of claims"),
         ([RUN, RUN, RUN], "3 runs were given, wanted one, or two"),
         ([RUN, CHECKOUT / "claims" / "h200-copy.toml"], "verified apart"),
         ([RUN, RUN, "--treatment", "NO_SUCH"], "the runs do not differ in a symbol of that name"),

@@ -6,10 +6,10 @@ import pytest
 
 from assay.errors import BadInput
 from assay.host import CHECKOUT
-from assay.verify.pages import accounts
-from assay.verify.pages.figures import unaccounted
-from assay.verify.pages.recorded import not_recorded
-from assay.verify.pages.tables import written
+from assay.verify.marked_tables import written
+from tools.pages import accounts
+from tools.pages.figures import unaccounted
+from tools.pages.recorded import not_recorded
 
 CLAIM = CHECKOUT / "claims" / "h200-train-gpt2.toml"
 LINK = "[3.659](../../claims/h200-train-gpt2.toml)"

@@ -5,7 +5,8 @@ import pytest
 
 from assay.errors import BadInput
 from assay.host import CHECKOUT
-from assay.verify import claim, evidence, published, remeasured
+from assay.verify import claim, evidence
+from tools import published, remeasured
 
 replace = msgspec.structs.replace
 RATIO = claim.load(CHECKOUT / "claims" / "append-speed.toml")

@@ -16,7 +16,7 @@
 It is confirmed, not confirmed, or not comparable where a condition is another one or is not known
 of our record. None of these is a failure of ours.
 
-    python -m assay.verify.published        writes the table of docs/results/published.md
+    python -m tools.published        writes the table of docs/results/published.md
 """
 
 import tomllib
@@ -35,8 +35,8 @@ from assay.verify import evidence
 from assay.verify.claim import RecordSelection, select
 from assay.verify.compared import ComparedRun
 from assay.verify.compared import load as load_run
-from assay.verify.pages.tables import written
-from assay.verify.remeasured import RepeatedFigure
+from assay.verify.marked_tables import written
+from tools.remeasured import RepeatedFigure
 
 FOLDER = CHECKOUT / "claims" / "published"
 PAGE = CHECKOUT / "docs" / "results" / "published.md"

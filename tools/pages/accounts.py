@@ -4,7 +4,7 @@ Every figure has an account (figures.py); a claim stands on its page as its file
 that cites claims which are not supported in full says so in a generated table; what was withdrawn
 does not come back.
 
-    python -m assay.verify.pages.accounts        writes the tables of verdicts and of evidence
+    python -m tools.pages.accounts        writes the tables of verdicts and of evidence
 """
 
 import re
@@ -17,15 +17,16 @@ import msgspec
 
 from assay.errors import BadInput
 from assay.host import CHECKOUT
-from assay.verify import claim, evidence, published
+from assay.verify import claim, evidence
 from assay.verify.claim_verdict import ClaimVerdict, judge
 from assay.verify.compared import RunComparison
 from assay.verify.compared import load as load_run
 from assay.verify.finding import CheckFinding, fails, holds
 from assay.verify.judgement import judge as judge_runs
-from assay.verify.pages.figures import read_page, unaccounted
-from assay.verify.pages.recorded import not_recorded
-from assay.verify.pages.tables import generated_tables, written
+from assay.verify.marked_tables import generated_tables, written
+from tools import published
+from tools.pages.figures import read_page, unaccounted
+from tools.pages.recorded import not_recorded
 
 _CLAIM_LINK = re.compile(r"\[([^\]]+)\]\([^)\s]*claims/([\w-]+)\.toml\)")
 _VERDICTS = "verdicts"  # the name of the table

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assay.errors import BadInput
-from assay.verify.pages.tables import MARKED, generated_tables
+from assay.verify.marked_tables import MARKED, generated_tables
 
 _UNIT = (
     r"(?:[numµ]s|s|min|minutes|seconds|hours|days|[GMT]B/s|[GT]FLOP/s|tokens/s|[KMGT]i?B|%|percent|"

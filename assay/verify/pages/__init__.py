@@ -1,1 +1,0 @@
-"""README and docs held against claims and evidence."""
