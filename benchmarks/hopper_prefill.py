@@ -213,7 +213,7 @@ def main() -> int:
     parser.add_argument("--table", type=Path, help="show this file")
     options = parser.parse_args()
     if options.out:
-        from assay.attention.sequence.flash_hopper.compile_ahead import assembler
+        from tools.compile_ahead.flash_hopper import assembler
 
         host = inspect()
         written = {

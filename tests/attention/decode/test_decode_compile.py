@@ -1,18 +1,18 @@
 """The decode kernels compile for an H200 without one: a few always, all of them in the full run."""
 
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import pytest
+from new_process import ROOT, environment
 
 if find_spec("triton") is None:  # not imported: what interprets must be said before
     pytest.skip("needs triton", allow_module_level=True)
 
 COMPILED = """
 import sys
-from assay.attention.decode._split_kv.compile_ahead import cases, compile_case
+from tools.compile_ahead.split_kv import cases, compile_case
 for case in list(cases())[::9]:
     line, fits = compile_case(case)
     print(line)
@@ -22,9 +22,9 @@ for case in list(cases())[::9]:
 
 
 def run(*command: str) -> str:
-    environment = {**os.environ, "TRITON_INTERPRET": "0"}
+    here = environment(TRITON_INTERPRET="0")
     done = subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True
+        [sys.executable, *command], cwd=ROOT, env=here, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -36,7 +36,7 @@ def test_some_compile_and_fit() -> None:
 
 @pytest.mark.slow
 def test_all_compile_and_fit() -> None:
-    shown = run("-m", "assay.attention.decode._split_kv.compile_ahead")
+    shown = run("-m", "tools.compile_ahead.split_kv")
     assert "compile and fit" in shown
 
 

@@ -11,7 +11,7 @@ pytest.importorskip("triton")
 
 from assay.attention.sequence.flash2_triton import CONFIGS
 
-MODULE = "assay.attention.sequence.flash2_triton.compile_ahead"
+MODULE = "tools.compile_ahead.flash2_triton"
 
 
 def compiled(*options: str) -> str:

@@ -18,7 +18,7 @@ from assay.workloads.spec import WorkloadSpec
 
 # make test-full installs it there.
 TRITON_3_6 = Path(sys.prefix) / "triton-3.6"
-MODULE = "assay.attention.sequence.flash_hopper.compile_ahead"
+MODULE = "tools.compile_ahead.flash_hopper"
 
 
 def spec(**changes) -> WorkloadSpec:

@@ -1,6 +1,6 @@
 """Compile the kernel for an H200 without a GPU, and compare what it needs with what there is.
 
-    python -m assay.attention.sequence.flash_hopper.compile_ahead --quick
+    python -m tools.compile_ahead.flash_hopper --quick
 
 Every configuration, causal and not, in both dtypes; with --quick in one dtype, causal. Prints
 registers, spills and shared memory. Exit code 1 if something does not compile or fit.
@@ -20,9 +20,9 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from assay.attention.binary_usage import cuda_usage
 from assay.attention.sequence.flash_hopper.forward import ROWS, flash_hopper_forward
 from assay.attention.sequence.flash_hopper.launch import BY_NAME, TILE_LAYOUT, Config
+from tools.compile_ahead.binary_usage import cuda_usage
 
 SHARED_BYTES = 232448  # of a program on an H200
 

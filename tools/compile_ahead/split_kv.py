@@ -1,6 +1,6 @@
 """Compile the decode kernels for sm_90 without a GPU: that they compile and fit.
 
-    python -m assay.attention.decode._split_kv.compile_ahead
+    python -m tools.compile_ahead.split_kv
 
 Every layout with few and with many sequences, in pages and in one piece, and latents of every
 width. Exit code 1 if something does not compile, does not fit or spills more than a few bytes.
@@ -19,10 +19,10 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from assay.attention.binary_usage import cuda_usage
 from assay.attention.decode._split_kv.kernel import decode_kernel
 from assay.attention.decode._split_kv.launch import Launch, plan, plan_latent
 from assay.attention.decode._split_kv.refusals import GROUP, STORED
+from tools.compile_ahead.binary_usage import cuda_usage
 
 FORMATS = (
     ("whole", "whole"), ("whole", "e4m3"), ("whole", "e5m2"), ("e4m3", "whole"), ("e4m3", "e4m3"),

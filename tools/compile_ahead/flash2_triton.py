@@ -1,6 +1,6 @@
 """Compile the kernels without a GPU, and compare what they need with what the target has.
 
-    python -m assay.attention.sequence.flash2_triton.compile_ahead --target sm_90 --quick
+    python -m tools.compile_ahead.flash2_triton --target sm_90 --quick
 
 Every configuration is compiled for a kind of input that it says it fits; without --quick for all
 head dimensions, and the default configurations for every dtype and mask. Prints registers, spills
@@ -23,7 +23,6 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from assay.attention.binary_usage import cuda_usage, hip_usage
 from assay.attention.sequence.flash2_triton.configs import (
     BY_KERNEL,
     DELTA,
@@ -36,6 +35,7 @@ from assay.attention.sequence.flash2_triton.delta import delta_kernel
 from assay.attention.sequence.flash2_triton.dkdv import dkdv_kernel
 from assay.attention.sequence.flash2_triton.dq import dq_kernel
 from assay.attention.sequence.flash2_triton.forward import forward_kernel
+from tools.compile_ahead.binary_usage import cuda_usage, hip_usage
 
 KERNELS = {
     "forward": forward_kernel, "delta": delta_kernel, "dkdv": dkdv_kernel, "dq": dq_kernel
