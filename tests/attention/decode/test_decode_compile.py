@@ -1,5 +1,6 @@
 """The decode kernels compile for an H200 without one: a few always, all of them in the full run."""
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
