@@ -26,7 +26,7 @@ _ASKS = (
     "Triton's interpreter runs, but triton.autotune without do_bench=, or driver.active, asks for "
     "a GPU; leave it out on a CPU, or use a GPU"
 )
-_INTERPRETER = "triton.runtime.interpreter"
+INTERPRETER = "triton.runtime.interpreter"
 # They hold kernels of their own, or none; and so does the standard library.
 _PASSED_OVER = frozenset({"torch", "triton", "jax", "jaxlib", "numpy"}) | sys.stdlib_module_names
 
@@ -53,7 +53,7 @@ def refusal_of(error: BaseException | None) -> str | None:
 
 def has_interpreted_kernels(module: ModuleType) -> bool:
     """Return whether a module, or one that it takes something from, holds an interpreted kernel."""
-    if _INTERPRETER not in sys.modules:
+    if INTERPRETER not in sys.modules:
         return False
     seen, waiting = {module.__name__}, [module]
     while waiting:
@@ -71,7 +71,7 @@ def _is_interpreted(value: object) -> bool:
     """True for an interpreted kernel, also within decorators such as autotune, which hold it."""
     while value is not None:
         kind = type(value)
-        if kind.__module__ == _INTERPRETER:
+        if kind.__module__ == INTERPRETER:
             return kind.__name__ == "InterpretedFunction"
         if not kind.__module__.startswith("triton."):
             return False

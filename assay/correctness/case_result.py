@@ -11,7 +11,7 @@ from assay.correctness import judge, second_process
 from assay.correctness.refusal import refusal_text
 from assay.correctness.tested import TestedImplementation
 from assay.errors import BadInput
-from assay.instruments import guard, launches
+from assay.instruments import guard, launches, progress
 from assay.instruments.guard import Tampered
 from assay.instruments.out_of_memory import is_of_device, ran_out
 from assay.records import verdicts
@@ -51,6 +51,7 @@ class EndedCase:
 
 def run_case(tested: TestedImplementation, probe: ModuleType, spec: WorkloadSpec) -> CaseResult:
     """Run one probe on one case; an exception of the implementation is an outcome too."""
+    progress.watch_compilers()
     try:
         framework = framework_of(tested.implementation)
         with guard.refusing(), second_process.repeatable(framework):

@@ -168,17 +168,21 @@ def _like(spec: WorkloadSpec, limits: WorkloadLimits) -> Iterator[WorkloadSpec]:
     yield from (replace(spec, seed=spec.seed + 1000 * n) for n in range(1, _DRAWN + 1))
 
 
-def in_order(specs: Sequence[WorkloadSpec]) -> tuple[list[WorkloadSpec], int]:
+def in_order(
+    specs: Sequence[WorkloadSpec], size: Callable[[WorkloadSpec], int] | None = None
+) -> tuple[list[WorkloadSpec], int]:
     """Return each case once, and how many from the first must run whatever the clock says: those
     that have every feature between them, and some more. Of the others every fourth comes from cheap
-    to costly, then those between: a check that runs out of time leaves out cases of every size."""
-    ordered = sorted(dict.fromkeys(specs), key=cost)
+    to costly, then those between: a check that runs out of time leaves out cases of every size.
+    With a `size`, the others come from small to large, for the large ones are to be left out."""
+    ordered = sorted(dict.fromkeys(specs), key=size or cost)
     missing = set().union(*map(features, ordered))
     needed: list[WorkloadSpec] = []
     while missing:
         needed.append(max(ordered, key=lambda spec: len(features(spec) & missing)))
         missing -= features(needed[-1])
-    rest = [spec for start in (0, 2, 1, 3) for spec in ordered[start::4] if spec not in needed]
+    turns = (ordered,) if size else (ordered[start::4] for start in (0, 2, 1, 3))
+    rest = [spec for turn in turns for spec in turn if spec not in needed]
     return [*needed, *rest], min(len(ordered), max(FEWEST_CASES, len(needed)))
 
 

@@ -17,6 +17,7 @@ from itertools import product
 
 from assay.attention.limits import WorkloadLimits
 from assay.correctness.limit_search import LimitSearch, Steps
+from assay.correctness.program_cost import ProgramCost
 from assay.correctness.refusal import Outcome, outcome
 from assay.correctness.shared_shapes import looks as awkward_looks
 from assay.correctness.shared_shapes import shapes as shared_shapes
@@ -45,6 +46,7 @@ class Domain:
     limits: WorkloadLimits
     refusals: dict[str, str] = field(default_factory=dict)
     shapes: tuple[WorkloadSpec, ...] = ()
+    compiles_each_call: bool = False
 
     @property
     def reason(self) -> str | None:
@@ -68,14 +70,15 @@ def find(
     layouts: Sequence[str],
     quick: bool,
     gpu: bool = False,
+    cost: ProgramCost | None = None,
 ) -> Steps:
     """Yield what is called next; returns the Domain. Declared limits are not looked for again.
 
     On a GPU the end of a grid's axis is looked for too, unless the check is `quick`. `takes` tells
     without a call whether a workload is not refused; `layouts` are those that the framework's
-    arrays can have.
+    arrays can have; with `cost`, what takes long is not called.
     """
-    search = _Search(name=name, bind=bind, limits=declared)
+    search = _Search(name=name, bind=bind, limits=declared, cost=cost)
     base = yield from search.base(dtypes)
     if base is None:
         return Domain(limits=declared)
@@ -88,7 +91,12 @@ def find(
     if gpu and not quick:
         yield from search.batch_heads(base)
     few = shared_shapes(base, dtypes, search.limits, takes) if search.compiles else ()
-    return Domain(limits=search.limits, refusals=search.refusals, shapes=tuple(few))
+    return Domain(
+        limits=search.limits,
+        refusals=search.refusals,
+        shapes=tuple(few),
+        compiles_each_call=len(search.again) >= _COMPILED_SHAPES,
+    )
 
 
 @dataclass(kw_only=True)
@@ -96,6 +104,7 @@ class _Search(LimitSearch[WorkloadLimits]):
     """A search that notes workloads at which a first call took far longer than a second."""
 
     compiled: list[WorkloadSpec] = field(default_factory=list)
+    again: list[WorkloadSpec] = field(default_factory=list)  # compiled in a second call too
 
     @property
     def compiles(self) -> bool:
@@ -105,8 +114,10 @@ class _Search(LimitSearch[WorkloadLimits]):
         started_up = len(self.answers) > 1
         if started_up and not self.compiles and not first.text and first.seconds > _COMPILING_S:
             second = outcome(self.bind, spec, backward=first.backward)
-            if first.seconds > _COMPILING_RATIO * second.seconds:
+            if second.compiled or first.seconds > _COMPILING_RATIO * second.seconds:
                 self.compiled.append(spec)
+            if second.compiled:
+                self.again.append(spec)
 
     def all_limits(
         self, base: WorkloadSpec, dtypes: Sequence[str], *, layouts: Sequence[str], quick: bool

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from assay.attention.limits import WorkloadLimits
+from assay.correctness.program_cost import ProgramCost
 from assay.correctness.refusal import Outcome, outcome
 from assay.records.verdicts import LIMITS
 from assay.subjects.outcome import Begin
@@ -27,9 +28,14 @@ class LimitSearch(Generic[Limits]):
     limits: Limits
     refusals: dict[str, str] = field(default_factory=dict)
     answers: dict[WorkloadSpec, str | None] = field(default_factory=dict)
+    cost: ProgramCost | None = None  # under an interpreter, where what takes long is not run
 
     def refused(self, spec: WorkloadSpec) -> Steps:
         """Call it; returns what a clean refusal says, None where it is not refused."""
+        if spec not in self.answers and self.cost:
+            text = self.cost.refusal(spec)
+            if text or not self.cost.fits(spec):
+                self.answers[spec] = text
         if spec in self.answers:
             return self.answers[spec]
         yield Begin(self.name, LIMITS, spec.name)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from assay.attention import interpreted
+from assay.instruments import progress
 from assay.instruments.own_time import own_seconds
 from assay.records.foreign_text import first_line
 from assay.subjects.outcome import Unsupported, device_lost
@@ -29,6 +30,7 @@ class Outcome:
     text: str | None  # of a clean refusal; None where there was none
     seconds: float
     backward: bool = False  # whether the backward was called too
+    compiled: int = 0  # programs of a framework that says so
 
 
 def outcome(
@@ -43,7 +45,8 @@ def outcome(
     than it tells. An output of another form is no refusal, and what a framework says to its
     gradient is none.
     """
-    start = own_seconds()
+    progress.watch_compilers()
+    start, compiled = own_seconds(), progress.compiled()
     text = None
     try:
         call = bind(spec)
@@ -61,7 +64,12 @@ def outcome(
         if device_lost(error):
             raise
         text = refusal_text(error)
-    return Outcome(text=text, seconds=own_seconds() - start, backward=bool(backward))
+    return Outcome(
+        text=text,
+        seconds=own_seconds() - start,
+        backward=bool(backward),
+        compiled=progress.compiled() - compiled,
+    )
 
 
 def refusal_text(error: Exception) -> str | None:

@@ -7,9 +7,10 @@ same.
 
 import json
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,16 @@ from types import ModuleType
 from assay import host
 from assay.captures.inputs import make
 from assay.correctness import judge
+from assay.correctness.program_cost import PROGRAMS
+from assay.instruments import progress
 from assay.instruments.out_of_memory import is_of_device
+from assay.instruments.own_time import OwnTimeOf
 from assay.instruments.start_method import finding_us, own_python
 from assay.subjects.outcome import Unsupported
 from assay.subjects.sequence import bind
 from assay.workloads.spec import WorkloadSpec
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 120.0  # for the result of a case
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,18 +50,23 @@ def start(
         "specs": [spec.as_dict() for spec in specs],
         "device": device,
         "folders": [str(folder) for folder in folders],
+        "signs": progress.file(),
     }
     process = subprocess.Popen(
         own_python("assay.correctness.second_process", json.dumps(request)),
         env=finding_us(os.environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
+        bufsize=0,
     )
     results: dict[str, SecondProcessResult] = {}
+    lines = _lines(process)
 
     def result_of(spec: WorkloadSpec) -> SecondProcessResult | None:
-        if process.stdout and not process.stdout.closed:
-            results.update(_results(process))
+        while spec.name not in results and (line := next(lines, None)):
+            case = json.loads(line)
+            name = case.pop("name")
+            results[name] = SecondProcessResult(**case)
         return results.get(spec.name)
 
     return result_of
@@ -68,15 +77,24 @@ def repeatable(framework: ModuleType) -> AbstractContextManager[None]:
     return getattr(framework, "repeatable", nullcontext)()
 
 
-def _results(process: subprocess.Popen) -> dict[str, SecondProcessResult]:
-    """Wait for the process, and return the results it printed, by case."""
-    try:
-        output, _ = process.communicate(timeout=_PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-    cases = [json.loads(line) for line in output.splitlines()]
-    return {case.pop("name"): SecondProcessResult(**case) for case in cases}
+def _lines(process: subprocess.Popen) -> Iterator[bytes]:
+    """Yield what the process prints, as it comes. One that prints nothing for long, and does not
+    compile, is ended."""
+    assert process.stdout
+    text, clock, last_s = b"", OwnTimeOf(), 0.0
+    while True:
+        if select.select([process.stdout], [], [], 1.0)[0]:
+            if not (part := os.read(process.stdout.fileno(), 1 << 16)):
+                process.wait()
+                return
+            progress.sign()
+            last_s = clock.update(process.pid)
+            *lines, text = (text + part).split(b"\n")
+            yield from lines
+        elif clock.update(process.pid) - last_s > _PATIENCE_S and not progress.is_compiling():
+            process.kill()
+            process.wait()
+            return
 
 
 def main(request: str) -> None:
@@ -84,6 +102,7 @@ def main(request: str) -> None:
     results = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     settings = json.loads(request)
+    progress.goes_to(settings["signs"])
     here, folders = host.inspect(commit=False), [Path(folder) for folder in settings["folders"]]
     for fields in reversed(settings["specs"]):
         spec = WorkloadSpec(**fields)
@@ -91,6 +110,8 @@ def main(request: str) -> None:
             call = bind(
                 settings["name"], make(spec), host=here, device=settings["device"], folders=folders
             )
+            progress.watch_compilers()
+            PROGRAMS.watch()
             with repeatable(call.framework):
                 result = {"digest": judge.digest(call)}
         except Unsupported:

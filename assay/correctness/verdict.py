@@ -52,7 +52,8 @@ class Verdict:
         return self._noted(CONDITIONS)
 
     def _noted(self, metric: str) -> str | None:
-        return next((m.reason for m in self.measurements if m.metric == metric), None)
+        texts = [m.reason for m in self.measurements if m.metric == metric and m.reason]
+        return "; ".join(texts) or None
 
     def __bool__(self) -> bool:
         return bool(self.holding) and not self.failures

@@ -16,13 +16,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
+from assay.instruments import progress
 from assay.instruments.bounded_file import BoundedFile, appended, trim
 from assay.instruments.descendants import recent_descendants
-from assay.instruments.own_time import own_seconds_of
+from assay.instruments.own_time import OwnTimeOf
 from assay.records.durable import is_full
 
 _POLL_S = 0.02
-_STARVED = 10.0
+_STARVED = 10.0  # times as long a process may be there as it may take
+# Programs that compile; while one of them runs, a case waits for it.
+_COMPILERS = frozenset(
+    (
+        "cc1",
+        "cc1plus",
+        "clang",
+        "clang++",
+        "nvcc",
+        "cicc",
+        "ptxas",
+        "cudafe++",
+        "ninja",
+        "ld",
+        "lto1",
+    )
+)
 _DISK_FULL = os.EX_IOERR  # exit code of a process that could not write
 
 Ending = Literal["finished", "timeout", "oom", "full", "crashed"]
@@ -31,7 +48,8 @@ Ending = Literal["finished", "timeout", "oom", "full", "crashed"]
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Limits of a process. With `stall_s`, the file `progress` must change at least that often once
-    it is there. Seconds in which others have the processor do not count."""
+    it is there, unless something compiles. Seconds in which others have the processor do not count.
+    """
 
     timeout_s: float
     memory_bytes: float | None = None
@@ -46,6 +64,7 @@ class Exit:
     ending: Ending
     reason: str | None
     elapsed_s: float
+    stalled: bool = False  # there was no progress; a timeout may also be one of all together
 
 
 def run(
@@ -97,7 +116,7 @@ def exit_of(
         ),
     }
     ending, reason = passed[stopped] if stopped else by_code(code, oom_kills)
-    return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s)
+    return Exit(ending=ending, reason=reason, elapsed_s=elapsed_s, stalled=stopped == "stalled")
 
 
 def exit_with_parent(parent_pid: int, number: int = signal.SIGKILL) -> None:
@@ -132,37 +151,37 @@ class LimitWatch:
     of a file only says that it changed, not when."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._start = self._changed = _Moment(own=time.monotonic(), wall=time.monotonic())
+        self._limits, self._own = limits, OwnTimeOf()
+        self._start, self._changed_s = time.monotonic(), 0.0
         self._seen: tuple[int, int] | None = None
 
     def passed(self, pid: int) -> str | None:
         """The limit that the process has passed by now: timeout, oom or stalled; None for none."""
-        limits, now = self._limits, _Moment(own=own_seconds_of(pid), wall=time.monotonic())
-        if now.is_later(self._start, limits.timeout_s):
+        limits, own_s = self._limits, self._own.update(pid)
+        there_s = time.monotonic() - self._start
+        # A process that starves itself, by threads of its own, is there for longer.
+        if own_s > limits.timeout_s or there_s > _STARVED * limits.timeout_s:
             return "timeout"
         if limits.memory_bytes is not None and holds_more(pid, limits.memory_bytes):
             return "oom"
         if limits.progress and limits.stall_s:
             seen = _time_and_size(limits.progress)
             if seen is None or seen != self._seen:
-                self._seen, self._changed = seen, now
-            if now.is_later(self._changed, limits.stall_s):
-                return "stalled"
+                self._seen, self._changed_s = seen, own_s
+            if own_s - self._changed_s > limits.stall_s:
+                if not (progress.is_compiling(limits.progress) or _compiles(pid)):
+                    return "stalled"
+                self._changed_s = own_s
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Moment:
-    """A time on the clock of a process, and on the wall."""
-
-    own: float
-    wall: float
-
-    def is_later(self, start: "_Moment", seconds: float) -> bool:
-        """True where so many seconds have passed; a process that starves itself, by threads of its
-        own, has so many times as much on the wall."""
-        return self.own - start.own > seconds or self.wall - start.wall > _STARVED * seconds
+def _compiles(pid: int) -> bool:
+    """True where a process has a compiler run."""
+    names = set()
+    for each in recent_descendants(pid, int(time.monotonic() * 10)):
+        with suppress(OSError):
+            names.add(Path(f"/proc/{each}/comm").read_text().strip())
+    return bool(names & _COMPILERS)
 
 
 def _time_and_size(file: str) -> tuple[int, int] | None:

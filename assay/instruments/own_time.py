@@ -6,12 +6,16 @@ what remains is the time that the same work takes on a quiet machine, with what 
 for a device or for other threads. Where the kernel does not count, it is the wall clock.
 """
 
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
 
+from assay.instruments.descendants import recent_descendants
+
 _OWN_THREAD = Path("/proc/thread-self/schedstat")
 _TRIES = 5
+_LOOK_S = 0.2
 
 
 def own_seconds() -> float:
@@ -19,9 +23,39 @@ def own_seconds() -> float:
     return _own_seconds(_OWN_THREAD)
 
 
-def own_seconds_of(pid: int) -> float:
-    """The same of the main thread of another process, whose clock starts with the machine's."""
-    return _own_seconds(Path(f"/proc/{pid}/task/{pid}/schedstat"))
+class OwnTimeOf:
+    """The same of another process and all that it starts, from now on: while its main thread
+    sleeps, what it waits for may wait for the processor. Of what waits at one time, the thread that
+    waits longest is taken off."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._last_s = time.monotonic()
+        self._waited_s: dict[str, float] | None = None
+
+    def update(self, pid: int) -> float:
+        """Return the seconds until now, or until a moment ago: it is looked at now and then."""
+        now_s = time.monotonic()
+        if now_s - self._last_s < _LOOK_S and self._waited_s is not None:
+            return self.seconds
+        before = self._waited_s or {}
+        self._waited_s = waited = {task: _waited_s(Path(task)) for task in _tasks(pid)}
+        # What is new has waited since it began, which at the first look was before.
+        grown = (s - before.get(task, 0.0 if before else s) for task, s in waited.items())
+        self.seconds += max(0.0, now_s - self._last_s - max(grown, default=0.0))
+        self._last_s = now_s
+        return self.seconds
+
+
+def _tasks(pid: int) -> list[str]:
+    """The files that say how long each thread of a process, and of all it started, has waited."""
+    tasks = []
+    for each in recent_descendants(pid, int(time.monotonic() * 10)):
+        with suppress(OSError):  # it has just ended
+            tasks += [
+                f"/proc/{each}/task/{tid}/schedstat" for tid in os.listdir(f"/proc/{each}/task")
+            ]
+    return tasks
 
 
 def _own_seconds(thread: Path) -> float:

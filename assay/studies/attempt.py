@@ -23,6 +23,7 @@ import msgspec
 from assay.errors import BadInput
 from assay.host import own_fingerprint
 from assay.instruments import forks, isolation, out_of_memory
+from assay.records import verdicts
 from assay.records.durable import explained
 from assay.records.schema import Measurement, Status
 from assay.records.verdicts import HELD, LIMITS, NO_VERDICTS, may_be_others
@@ -175,7 +176,7 @@ def _in_new_process(job: Job, cell: Cell) -> _Attempt:
     if exit.ending in ("timeout", "oom") and not progress.problem:
         status = exit.ending  # type: ignore[assignment]
     if makes_cases(cell) and progress.at and progress.at.probe:
-        return _after_case(cell, progress, status, reason)
+        return _after_case(cell, progress, status, reason, stalled=exit.stalled)
     return _after_subject(cell, progress, status, reason)
 
 
@@ -236,17 +237,24 @@ def _after_forgery(cell: Cell, progress: WorkerOutput) -> _Attempt:
     return _after_subject(cell, progress, "failed", reason)
 
 
-def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str) -> _Attempt:
+def _after_case(
+    cell: Cell, progress: WorkerOutput, status: Status, reason: str, *, stalled: bool
+) -> _Attempt:
     """Blame the probe and the case it was at; go on with the probes that had no turn, and in the
     suite with the other cases of this one."""
     at = progress.at
     assert at
     reported = {measurement.metric for measurement in progress.measurements} | {at.probe}
     waiting = tuple(name for name in cell.probes if name not in reported)
+    ends, cause = "ends its process", crash.ENDS
+    if status == "timeout":
+        ends, cause = ("hangs", "it hangs") if stalled else ("takes all the time", None)
+        # It went on: nothing is known but that this case did not come to its end.
+        reason = reason if stalled else f"{verdicts.incomplete(0, 1)}; {reason}"
     blamed = msgspec.structs.replace(
         outcome(cell, at.subject, status, crash.at_case(at.case, reason) if at.case else reason),
         metric=at.probe,
-        cause="it hangs" if status == "timeout" else crash.ENDS,
+        cause=cause,
     )
     again = replace(cell, probes=tuple(n for n in cell.probes if n in (at.probe, *waiting)))
     doubt = _Doubt(cell=again, kept=progress.measurements) if status != "oom" else None
@@ -260,7 +268,6 @@ def _after_case(cell: Cell, progress: WorkerOutput, status: Status, reason: str)
     options = {**cell.options, **({"find_limits": False} if at.probe == LIMITS else {})}
     rest = replace(cell, probes=waiting, options=options)
     if status == "timeout" or rest == cell:  # which would end in the same way for ever
-        ends = "hangs" if status == "timeout" else "ends its process"
         text = f"not run: it {ends} in {at.probe}; fix that first"
         skipped = outcome(cell, at.subject, "skipped", text)
         measurements += [msgspec.structs.replace(skipped, metric=name) for name in waiting]

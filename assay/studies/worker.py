@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, NoReturn
 import msgspec
 
 from assay import plugins
+from assay.instruments import progress
 from assay.records.schema import Measurement
 from assay.studies import cell as cells
 from assay.studies import stream
@@ -40,6 +41,7 @@ def main(request: str, result: str) -> None:
     signer = Signer(taken_key(Path(request).parent))
     stage = plugins.load(plugins.find("stages", job.stage, cell.plugin_folders))
     with open(result, "ab", buffering=0) as file, stream.opened(job) as batches:
+        progress.goes_to(result)
         last = None
         for item in _events(stage, cell):
             if isinstance(item, dict):

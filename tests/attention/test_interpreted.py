@@ -202,3 +202,109 @@ def test_the_package_itself_is_not_followed():
     """It hands out names of all its rooms: once `assay.check` was used, sdpa, which asks where
     assay lies, was taken for a kernel of Triton."""
     assert not interpreted._is_followed("assay") and interpreted._is_followed("assay.host")
+
+
+SPLIT_KV = '''"""One program for a query row, a head and a part of the keys; then a merge."""
+
+import torch
+import triton
+import triton.language as tl
+
+FRAMEWORK = "torch"
+REQUIRES = ("triton",)
+BACKWARD = False
+BLOCK, SPLIT = 16, 32
+
+
+@triton.jit
+def _parts(
+    Q, K, V, O, M, L, scale, sq, sk, group, splits,
+    CAUSAL: tl.constexpr, D: tl.constexpr,
+    DP: tl.constexpr, BLOCK: tl.constexpr, SPLIT: tl.constexpr,
+):
+    row, head, part = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    kv = head // group
+    d = tl.arange(0, DP)
+    inside = d < D
+    q = tl.load(Q + (head * sq + row) * D + d, mask=inside, other=0.0).to(tl.float32)
+    last = sk
+    if CAUSAL:
+        last = row + sk - sq + 1
+    m = -float("inf")
+    l = 0.0
+    acc = tl.zeros([DP], tl.float32)
+    for start in range(0, SPLIT, BLOCK):
+        n = part * SPLIT + start + tl.arange(0, BLOCK)
+        seen = (n < last) & (n < sk)
+        at, mask = (kv * sk + n[:, None]) * D + d[None, :], seen[:, None] & inside[None, :]
+        k = tl.load(K + at, mask=mask, other=0.0).to(tl.float32)
+        v = tl.load(V + at, mask=mask, other=0.0).to(tl.float32)
+        s = tl.sum(q[None, :] * k, axis=1) * scale
+        s = tl.where(seen, s, -float("inf"))
+        high = tl.maximum(m, tl.max(s, axis=0))
+        safe = tl.where(high == -float("inf"), 0.0, high)
+        p = tl.exp(s - safe)
+        alpha = tl.exp(m - safe)
+        l = l * alpha + tl.sum(p, axis=0)
+        acc = acc * alpha + tl.sum(p[:, None] * v, axis=0)
+        m = high
+    place = (head * sq + row) * splits + part
+    tl.store(O + place * D + d, acc, mask=inside)
+    tl.store(M + place, m)
+    tl.store(L + place, l)
+
+
+def attention(q, k, v, *, causal: bool, scale: float):
+    b, h, sq, d = q.shape
+    g, sk = k.shape[1], k.shape[2]
+    q, k, v = q.contiguous(), k.contiguous(), v.contiguous()
+    splits = triton.cdiv(sk, SPLIT)
+    out = torch.empty(b * h, sq, splits, d, device=q.device)
+    m = torch.empty(b * h, sq, splits, device=q.device)
+    l = torch.empty(b * h, sq, splits, device=q.device)
+    _parts[(sq, b * h, splits)](
+        q, k, v, out, m, l, scale, sq, sk, h // g, splits,
+        CAUSAL=causal, D=d, DP=triton.next_power_of_2(d), BLOCK=BLOCK, SPLIT=SPLIT)
+    top = m.amax(-1, keepdim=True)
+    w = (m - top.masked_fill(top == -torch.inf, 0)).exp()
+    total = (w * l).sum(-1)
+    merged = (w[..., None] * out).sum(2) / total.masked_fill(total == 0, 1)[..., None]
+    return merged.view(b, h, sq, d).to(q.dtype)
+'''
+PROGRAMS = """
+from dataclasses import replace
+import assay
+from assay import host
+from assay.attention import contract, limits
+from assay.correctness.program_cost import PROGRAMS, ProgramCost
+from assay.correctness.tested import TestedImplementation, case_generator
+
+kernel = contract.load("split_kv.py")
+tested = TestedImplementation(implementation=kernel, host=host.inspect(commit=False), device="cpu")
+generator = case_generator(kernel, seed=0, count=24, quick=True, device="cpu", dtypes=("float32",))
+cost = ProgramCost(bind=tested.bind)
+PROGRAMS.watch()
+small, large = (generator.spec(batch=1, length=n) for n in (5, 129))
+assert cost.fits(large) and (cost.programs(small), cost.programs(large)) == (10, 1290)
+assert PROGRAMS.run == 0, "what is counted is not run"
+tested.bind(small)()
+assert PROGRAMS.run == 10 and cost.program_s > 0
+PROGRAMS.seconds = 0.01 * PROGRAMS.run  # as on a quiet machine
+unequal = replace(large, query_length=33)
+fitted = cost.fitted([small, large, unequal], limits.WorkloadLimits())
+assert fitted[0] == small and large not in fitted and cost.made_smaller == 2, fitted
+assert all(cost.programs(spec) <= 50 for spec in fitted)
+assert fitted[-1].query_length < fitted[-1].key_length > 33, "several parts of the keys are left"
+verdict = assay.check("split_kv.py", probes=["accuracy"], quick=True, budget_s=40)
+print(verdict, verdict.conditions)
+"""
+
+
+def test_an_interpreted_kernel_is_checked_in_the_programs_that_there_is_time_for(tmp_path):
+    """A program for each row, head and part of the keys: one case took more than 60 s, and the
+    kernel was failed because "it hangs". Others were not through in seven minutes."""
+    (tmp_path / "split_kv.py").write_text(SPLIT_KV)
+    ended = ran(["-c", PROGRAMS], tmp_path, TRITON_INTERPRET="1")
+    assert ended.returncode == 0, ended.stderr
+    assert "PASS  split_kv: 1 probe" in ended.stdout, ended.stdout
+    assert "Triton's interpreter took" in ended.stdout and "left to a GPU" in ended.stdout

@@ -7,6 +7,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp
 
+import assay
 from assay import plugins
 from assay.subjects.sequence import framework_named
 from assay.workloads.values import rounded
@@ -94,3 +95,65 @@ def test_synchronize_waits_for_what_came_before():
     held = [long(x) for _ in range(4)]
     FRAMEWORK.synchronize("cpu")
     assert all(array.is_ready() for array in held)
+
+
+SCAN = '''"""Online softmax over blocks of keys by lax.scan, as written: not jitted."""
+
+import jax
+import jax.numpy as jnp
+
+FRAMEWORK = "jax"
+BLOCK = 32
+
+
+def attention(q, k, v, *, causal: bool, scale: float):
+    batch, heads, queries, dim = q.shape
+    kv_heads, keys = k.shape[1:3]
+    group = heads // kv_heads
+    exact = jax.lax.Precision.HIGHEST
+    k, v = (jnp.repeat(x, group, axis=1).astype(jnp.float32) for x in (k, v))
+    pad = -keys % BLOCK
+    k, v = (jnp.pad(x, ((0, 0), (0, 0), (0, pad), (0, 0))) for x in (k, v))
+    blocks = (keys + pad) // BLOCK
+    k, v = (x.reshape(batch, heads, blocks, BLOCK, dim).transpose(2, 0, 1, 3, 4) for x in (k, v))
+    rows = jnp.arange(queries)[:, None] + keys - queries
+
+    def step(carry, part):
+        high, total, acc = carry
+        index, kb, vb = part
+        s = scale * jnp.einsum("bhmd,bhnd->bhmn", q.astype(jnp.float32), kb, precision=exact)
+        n = index * BLOCK + jnp.arange(BLOCK)
+        seen = jnp.broadcast_to(n < keys, (queries, BLOCK))
+        if causal:
+            seen = seen & (n <= rows)
+        s = jnp.where(seen, s, -jnp.inf)
+        new = jnp.maximum(high, s.max(-1))
+        safe = jnp.where(jnp.isinf(new), 0.0, new)
+        p = jnp.where(seen, jnp.exp(s - safe[..., None]), 0.0)
+        known = jnp.where(jnp.isinf(high), 0.0, high)
+        alpha = jnp.where(jnp.isinf(high), 0.0, jnp.exp(known - safe))
+        total = total * alpha + p.sum(-1)
+        acc = acc * alpha[..., None] + jnp.einsum("bhmn,bhnd->bhmd", p, vb, precision=exact)
+        return (new, total, acc), None
+
+    start = (
+        jnp.full((batch, heads, queries), -jnp.inf),
+        jnp.zeros((batch, heads, queries)),
+        jnp.zeros((batch, heads, queries, dim)),
+    )
+    (_, total, acc), _ = jax.lax.scan(step, start, (jnp.arange(blocks), k, v))
+    return (acc / jnp.where(total == 0, 1.0, total)[..., None]).astype(q.dtype)
+'''
+
+
+@pytest.mark.slow
+def test_a_function_that_compiles_at_every_call_is_told_about_jit(tmp_path):
+    """Online softmax by lax.scan, as written: each call compiled anew, so no second call was the
+    quicker and no shape was shared. A check took 347 CPU seconds, and 81 with jax.jit."""
+    file = tmp_path / "scan_jax.py"
+    file.write_text(SCAN)
+    verdict = assay.check(str(file), probes=["batch"], quick=True, dtypes=("float32",))
+    assert verdict, str(verdict)
+    assert "it compiles anew at each call" in verdict.conditions
+    assert "attention = jax.jit(attention" in verdict.conditions
+    assert "it compiles for each shape" in verdict.conditions

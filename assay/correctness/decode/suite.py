@@ -16,6 +16,7 @@ from assay.correctness.cases import cost
 from assay.correctness.decode import limits
 from assay.correctness.decode.cases import DecodeCases
 from assay.correctness.decode.limits import DecodeLimits
+from assay.correctness.program_cost import PROGRAMS
 from assay.correctness.reach import decode_reach
 from assay.correctness.suite import note, summary
 from assay.host import Host
@@ -84,6 +85,7 @@ def run(
     """Yield a measurement for each probe, on cases inside the limits that are looked for first.
     With `only`, these are the cases of every probe. A probe that has cases left when `budget_s`
     seconds are over is incomplete."""
+    PROGRAMS.watch()  # whose interpreter may take long
     within = DecodeLimits() if only else (yield from _limits(tested, generator))
     start = own_seconds()
     passing: list[WorkloadSpec] = []
