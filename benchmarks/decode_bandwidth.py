@@ -1,7 +1,7 @@
 """Decode kernels and their peers on a GPU: microseconds, GB/s of what a cache keeps, and ratios.
 
-    python benchmarks/decode_bandwidth.py --out decode.json
-    python benchmarks/decode_bandwidth.py --table decode.json
+    python -m benchmarks.decode_bandwidth --out decode.json
+    python -m benchmarks.decode_bandwidth --table decode.json
 
 Implementations of a shape take turns, each replayed from a CUDA graph over caches that together are
 several times the L2 cache, so nothing is read from it; device time between events, without the
@@ -21,11 +21,11 @@ import torch
 
 from assay import plugins
 from assay.attention.decode._split_kv import Scratch
-from assay.correctness.decode_errors import errors
 from assay.host import inspect
 from assay.kv import contract
 from assay.kv.contract import KVSpec
 from assay.peaks import measure as measure_peaks
+from benchmarks.decode_errors import errors
 
 HEADS, KV_HEADS, DIM = 32, 8, 128
 SHAPES = ((128, 4096), (64, 8192), (16, 8192), (1, 8192), (1, 131072), (16, 4096))

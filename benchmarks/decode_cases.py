@@ -1,6 +1,6 @@
 """Random cases of every decode kernel on a GPU, in budgets of the check.
 
-    python benchmarks/decode_cases.py --cases 3000 --processes 14
+    python -m benchmarks.decode_cases --cases 3000 --processes 14
 
 Kernels, widths, groups of heads, new tokens, pages, parts and configurations are drawn; behind
 every length and in every page that no sequence has lies NaN. Ends with the worst of each kernel, a
@@ -21,8 +21,8 @@ import torch
 from assay import plugins
 from assay.attention.decode._split_kv import DecodeConfig
 from assay.attention.decode._split_kv.configs import choose
-from assay.correctness.decode_errors import errors
 from assay.kv import contract
+from benchmarks.decode_errors import errors
 
 LAYOUTS = ("dense", "k16v8", "k16v8_e5m2", "k8v16", "k8v8", "int8", "int4")
 WIDTHS = {"any": (64, 128, 256, 80), "grouped": (64, 128, 256)}

@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 
 from assay import host, plugins
 from assay.correctness import judge
-from assay.correctness.decode_errors import errors
 from assay.errors import BadInput
 from assay.kv import contract
 from assay.kv.contract import KVSpec
@@ -20,6 +19,7 @@ from assay.subjects.change import FACTORS, InputChange
 from assay.subjects.decode import cache, names, pages
 from assay.subjects.outcome import Unsupported
 from assay.workloads.spec import WorkloadSpec
+from benchmarks.decode_errors import errors
 
 HERE = host.inspect(commit=False)
 EXAMPLE = Path(__file__).parent.parent.parent / "docs" / "examples" / "my_decode.py"

@@ -14,9 +14,9 @@ if find_spec("triton") is None:  # not imported: what interprets must be said be
 
 from assay import plugins
 from assay.attention.decode._split_kv import Scratch
-from assay.correctness.decode_errors import errors
 from assay.errors import BadInput
 from assay.kv import contract
+from benchmarks.decode_errors import errors
 
 FILES = plugins.listing("decode")
 LATENT = ("mla_latent", "splice")

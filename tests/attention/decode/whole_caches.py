@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from assay import plugins
-from assay.correctness.decode_errors import errors
+from benchmarks.decode_errors import errors
 
 SCALE = 0.2
 LENGTHS = [0, 1, 63, 113]
