@@ -84,12 +84,17 @@ class CaseGenerator:
         ] if self.models else []  # fmt: skip
 
     def long(self) -> list[WorkloadSpec]:
-        """Return long causal cases; the longest is in the first dtype, which no CPU is slow in."""
-        lengths = enumerate(MODEL_LENGTHS if self.models else ())
+        """Return long causal cases, the last with fewer queries than keys; the longest is in the
+        first dtype, which no CPU is slow in."""
+        most, least = MODEL_LENGTHS[0], MODEL_LENGTHS[-1]
+        lengths = [(n, n) for n in MODEL_LENGTHS] + [(least, most // 2 + least // 2)]
         return [
-            self.spec(length=n, kv_heads=1, head_dim=16, dtype=self.dtypes[turn % len(self.dtypes)])
-            for turn, n in lengths
-        ]
+            self.spec(
+                query_length=queries, key_length=keys, kv_heads=1, head_dim=16,
+                dtype=self.dtypes[turn % len(self.dtypes)],
+            )
+            for turn, (queries, keys) in enumerate(lengths)
+        ] if self.models else []  # fmt: skip
 
     def random(self, count: int, purpose: str) -> list[WorkloadSpec]:
         """Return `count` random cases, the same for the same seed and purpose."""
@@ -196,6 +201,7 @@ def shapes_of_models(spec: WorkloadSpec) -> set[tuple[str, Any]]:
         shapes.add(("large batch", True))
     if spec.causal and length >= MODEL_LENGTHS[-1]:
         shapes.add(("long causal", length >= MODEL_LENGTHS[0] - 1))
+        shapes.add(("long causal, fewer queries", spec.query_length < spec.key_length))
     return shapes
 
 

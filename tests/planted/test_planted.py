@@ -50,6 +50,7 @@ OF_MODELS = (
     "heads_page_table",
     "mask_late_leak",
     "mask_late_leak_backward",
+    "mask_top_left_many_keys",
     "output_is_an_input",
     "layout_dO_as_out",
     "layout_v_as_k",
