@@ -41,7 +41,10 @@ def sign(*_: Any) -> None:
 
 
 def watch_compilers() -> None:
-    """Have torch say when it compiles, once it has loaded its compiler."""
+    """Have torch say when it compiles, once it has loaded its compiler. In a process of a user's,
+    where nobody waits for signs, nothing is left behind in torch."""
+    if _file is None:
+        return
     callbacks = sys.modules.get("torch._dynamo.callback")
     handler = getattr(callbacks, "callback_handler", None)
     if handler and _begin not in handler.start_callbacks:  # a reset takes them away

@@ -43,5 +43,5 @@ def test_small_references_have_one(monkeypatch, length, wanted):
         batch=1, heads=1, kv_heads=1, query_length=length, key_length=length, head_dim=16,
         dtype="float32", causal=True, seed=0,
     )  # fmt: skip
-    expectations.expected.__wrapped__(kind_named("sequence").make(spec))
+    expectations.expected(kind_named("sequence").make(spec))
     assert seen == {wanted}

@@ -69,7 +69,7 @@ def test_a_cell_at_a_stranger_ends_with_a_reason(stopped):
 def test_a_crash_in_a_probe_that_is_not_the_cells_ends_it():
     cell = Cell(name="c", subjects=("a",), probes=("accuracy", "gradients"))
     progress = WorkerOutput(measurements=[], at=Begin("a", "nothing", ""), ended=False)
-    after = attempt._after_case(cell, progress, "failed", "it crashed")
+    after = attempt._after_case(cell, progress, "failed", "it crashed", stalled=False)
     assert not after.rest
     assert {m.metric: m.status for m in after.measurements} == {
         "nothing": "failed",

@@ -90,7 +90,8 @@ def test_a_neighbour_that_cannot_be_parsed_is_the_files_failure(tmp_path):
 
 def test_check_chooses_by_framework(tmp_path):
     plan = assay("check", "--framework", "triton", "--dry-run", "--json", cwd=tmp_path)
-    assert [json.loads(line)["subjects"] for line in plan.stdout.splitlines()] == ["flash2_triton"]
+    chosen = [json.loads(line)["subjects"] for line in plan.stdout.splitlines()]
+    assert chosen == ["flash2_triton", "flash_hopper"]
     unknown = assay("check", "--framework", "tinygrad", "--dry-run", cwd=tmp_path)
     assert unknown.returncode == 2 and "there are flash_attn" in unknown.stderr
     both = assay("check", "eager", "--framework", "jax", "--dry-run", cwd=tmp_path)

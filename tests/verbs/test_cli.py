@@ -131,7 +131,7 @@ def test_reports_need_no_torch(checked, tmp_path):
     page.unlink()
     done = assay("report", cwd=tmp_path, hide=("torch",))
     assert done.returncode == 0, done.stderr
-    assert page.is_file() and "plotly" in page.read_text()
+    assert page.is_file() and "eager" in page.read_text()
 
 
 def test_query_answers_in_a_table_and_in_json(checked):

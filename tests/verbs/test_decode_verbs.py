@@ -29,7 +29,7 @@ def test_a_file_of_ones_own_is_held_to_cases(tmp_path):
     assert {"tails", "ragged", "new_tokens", "magnitudes", "neighbours"} <= set(verdicts)
     done = assay("check", "decode/mine/wrong.py", *quick, "--probe", "tails", cwd=tmp_path)
     assert done.returncode == 1
-    assert "7 of 7 cases fail" in " ".join(done.stdout.split())
+    assert "9 of 9 cases fail" in " ".join(done.stdout.split())
     assert "--probe tails --workload b2_h8_kv2_q1_k1_d64_causal_float32" in " ".join(
         done.stdout.split()
     )
