@@ -242,7 +242,7 @@ class _Search(LimitSearch[WorkloadLimits]):
             self.keep("batch_heads", GRID_AXIS, text)
 
     def _raised(self, spec: WorkloadSpec, repeats: int) -> Exception | None:
-        """What a call on a repeated batch raises, with a backward pass where there is one."""
+        """Return the error of a call on a repeated batch, or of its backward if it has one."""
         try:
             call = self.bind(spec).repeated(repeats)
             call.gradients() if call.has_backward else call()

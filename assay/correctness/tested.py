@@ -41,7 +41,7 @@ class TestedImplementation:
 
     @property
     def has_backward(self) -> bool:
-        """Whether it has a backward on the device of its cases."""
+        """True where it has a backward on the device of its cases."""
         return self.implementation.has_backward(self._here)
 
     def takes(self, spec: WorkloadSpec) -> bool:

@@ -113,8 +113,8 @@ def _in_process(job: Job, cell: Cell) -> _Attempt:
     if second.doubt and (others := out_of_memory.others_on(cell.device)):
         unknown, rest = _unknown(second.doubt.cell, others), second.doubt.rest
         second = _Attempt(measurements=[*second.doubt.kept, *unknown], rest=list(rest))
-    told = {m.metric for m in doubt.kept}.intersection(NO_VERDICTS)
-    again = [m for m in second.measurements if m.metric not in told]
+    stated = {m.metric for m in doubt.kept}.intersection(NO_VERDICTS)
+    again = [m for m in second.measurements if m.metric not in stated]
     again = [msgspec.structs.replace(m, alone=True) for m in again]
     return _Attempt(measurements=[*doubt.kept, *again], rest=[*second.rest, *doubt.rest])
 

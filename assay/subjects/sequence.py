@@ -131,8 +131,8 @@ class SequenceSubject:
 
     @property
     def orders_gradients(self) -> bool:
-        """Whether a model sends dO back in another order than that of a plain array: a projection
-        takes [batch, seq, heads, dim]."""
+        """True where a model sends dO back in another order than that of a plain array: its
+        projection takes [batch, seq, heads, dim]."""
         own = self.implementation
         has_strides = "transposed" in self.framework.layouts()
         return has_strides and own.layout == "BHSD" and not own.limits.contiguous

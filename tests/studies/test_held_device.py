@@ -39,7 +39,7 @@ def attention(q, k, v, *, causal, scale):
 
 @pytest.fixture
 def device(monkeypatch):
-    """What NVML says at each look, the last for good; a CPU stands for the GPU."""
+    """Readings of NVML, the last for good; a CPU stands for the GPU."""
     looks = []
     monkeypatch.setattr(
         out_of_memory, "_of", lambda name: looks.pop(0) if len(looks) > 1 else looks[0]

@@ -1,4 +1,4 @@
-"""What flash_hopper promises without a GPU: refusals, configurations, shapes and compilation."""
+"""Promises of flash_hopper that need no GPU: refusals, configurations, shapes and compilation."""
 
 import subprocess
 import sys
