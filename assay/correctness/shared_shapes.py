@@ -41,7 +41,7 @@ _OTHERS = (
 _OF_MODELS = (
     {"batch": 1, "query_length": 1025, "key_length": 1025, "kv_heads": 1, "head_dim": 16},
     {"batch": 33, "query_length": 17, "key_length": 17, "heads": 64, "kv_heads": 8, "head_dim": 16},
-    {"batch": 1, "query_length": 512, "key_length": 512, "kv_heads": 1, "head_dim": 16},
+    {"batch": 1, "query_length": 257, "key_length": 641, "kv_heads": 1, "head_dim": 16},
     {"batch": 1, "query_length": 33, "key_length": 33, "heads": 40, "kv_heads": 40, "head_dim": 16},
     {"batch": 1, "query_length": 33, "key_length": 33, "heads": 128, "kv_heads": 1, "head_dim": 16},
 )
