@@ -86,15 +86,15 @@ def test_a_stage_that_was_skipped_entirely_is_incomplete(tmp_path):
     contents = read_contents(run)
     words = "never trained: 2 of 2 cells: no device"
     assert judge(contents.stages) == ("unfinished", words)
-    told = answer(contents.records, run=contents.run, stages=contents.stages)
-    assert (told.word, told.lines[0]) == ("INCOMPLETE", f"INCOMPLETE  quickstart: {words}")
+    shown = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert (shown.word, shown.lines[0]) == ("INCOMPLETE", f"INCOMPLETE  quickstart: {words}")
     stages = [SimpleNamespace(name=name, fails_on=()) for name in ("host", "models", "train")]
     assert exit_code(contents.records, stages) == 3
     append(run, "train", "GPT2/s1", measured("final_val_loss", 3.0, "nats", "GPT2"), attempt=2)
     contents = read_contents(run)
     assert judge(contents.stages)[1].endswith("never trained: 1 of 2 cells: no device")
-    told = answer(contents.records, run=contents.run, stages=contents.stages)
-    assert told.lines[0] == "quickstart: never trained: 1 of 2 cells: no device"
+    shown = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert shown.lines[0] == "quickstart: never trained: 1 of 2 cells: no device"
     assert exit_code(contents.records, stages) == 0
 
 
@@ -111,9 +111,9 @@ def test_an_extra_that_is_not_for_this_machine_skips_no_stage(tmp_path):
     assert judge(contents.stages)[0] == "ok"
     stages = [SimpleNamespace(name=name, fails_on=()) for name in ("suite", "bench")]
     assert exit_code(contents.records, stages) == 0
-    told = answer(contents.records, run=contents.run, stages=contents.stages)
-    assert told.word == "PASS" and told.lines[-1] == "NOT RUN  a: for a GPU"
-    assert "skipped" not in str(told)
+    shown = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert shown.word == "PASS" and shown.lines[-1] == "NOT RUN  a: for a GPU"
+    assert "skipped" not in str(shown)
     append(run, "bench", "k1", latency("sdpa", [], **absent), attempt=2)
     assert exit_code(read_contents(run).records, stages) == 3
 
@@ -157,9 +157,9 @@ def test_a_subject_that_was_stopped_beside_others_is_missing(tmp_path):
     end(run, "bench")
     contents, stages = read_contents(run), [SimpleNamespace(name="bench", fails_on=("failed",))]
     assert exit_code(contents.records, stages) == 3
-    told = answer(contents.records, run=contents.run, stages=contents.stages)
-    assert told.word == "INCOMPLETE"
-    assert told.lines[0] == "NOT RUN  slow: ran longer than 6 s (CELL_TIMEOUT_S)"
+    shown = answer(contents.records, run=contents.run, stages=contents.stages)
+    assert shown.word == "INCOMPLETE"
+    assert shown.lines[0] == "NOT RUN  slow: ran longer than 6 s (CELL_TIMEOUT_S)"
     append(run, "bench", "k2", latency("slow", [1.0, 2.0], 256))
     assert exit_code(read_contents(run).records, stages) == 0
     append(run, "bench", "k1", latency("slow", [], status="failed", reason="signal 11"), attempt=2)

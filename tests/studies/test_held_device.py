@@ -74,9 +74,9 @@ def test_what_fails_beside_others_is_run_again_in_a_new_process(
     """Of 14 sound kernels that were checked at once, three FAILED."""
     device += [look, FREE]
     assert checked(tmp_path, fails=fails, failing=[0]) == 0
-    told = capfd.readouterr()
-    assert "PASS  mine: 1 probe" in told.out
-    assert "other processes hold" in told.err and "to run again suite/mine: mine, acc" in told.err
+    shown = capfd.readouterr()
+    assert "PASS  mine: 1 probe" in shown.out
+    assert "other processes hold" in shown.err and "to run again suite/mine: mine, acc" in shown.err
 
 
 def test_a_case_that_takes_too_long_beside_others_is_run_again(device, tmp_path, capfd):
@@ -97,16 +97,16 @@ def test_a_second_process_that_cannot_start_is_not_the_kernels_doing(device, tmp
 def test_what_repeats_beside_others_is_not_examined(fails, device, tmp_path, capfd):
     device += [HELD]
     assert checked(tmp_path, fails=fails, failing=list(range(9))) == 3
-    told = capfd.readouterr().out
-    assert "NOT RUN  mine: not examined: other processes hold 131.0 of the 140.0 GiB" in told
+    shown = capfd.readouterr().out
+    assert "NOT RUN  mine: not examined: other processes hold 131.0 of the 140.0 GiB" in shown
 
 
 def test_a_probe_that_was_not_examined_makes_the_check_incomplete(device, tmp_path, capfd):
     device += [HELD]
     again = {"probe": "accuracy,determinism", "fails": raises(START)}
     assert checked(tmp_path, failing=[1, 3], **again) == 3
-    told = capfd.readouterr().out
-    assert "INCOMPLETE  mine:" in told and "determinism not examined: other proc" in told
+    shown = capfd.readouterr().out
+    assert "INCOMPLETE  mine:" in shown and "determinism not examined: other proc" in shown
 
 
 @pytest.mark.parametrize("fails", [raises(ALLOCATION), ENDS])
@@ -119,8 +119,8 @@ def test_what_repeats_on_a_free_device_fails(fails, device, tmp_path, capfd):
 def test_alone_on_a_device_nothing_is_run_again(device, tmp_path, capfd):
     device += [FREE]
     assert checked(tmp_path, fails=raises(ALLOCATION), failing=[0]) == 1
-    told = capfd.readouterr()
-    assert "FAIL  mine: " in told.out and "waiting" not in told.err
+    shown = capfd.readouterr()
+    assert "FAIL  mine: " in shown.out and "waiting" not in shown.err
 
 
 def test_a_wrong_value_is_not_excused_by_others(device, tmp_path, capfd):

@@ -202,7 +202,7 @@ def test_the_keys_of_the_founding_check_are_read(tmp_path, change, check):
 
 
 def test_an_unknown_key_that_differs_is_no_explanation(tmp_path):
-    """What a key of another program does is not known here, so a reason excuses nothing."""
+    """A key of another program has no meaning here, so a reason excuses nothing."""
     first = exported(tmp_path / "a.json", config=FOUNDING | {"shuffle_buffer": 7})
     second = exported(tmp_path / "b.json", config=FOUNDING | {"shuffle_buffer": 8})
     pair = {"runs": load_all((first, second)), "explained": {"shuffle_buffer": "no matter"}}
